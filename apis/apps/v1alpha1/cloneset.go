@@ -1,0 +1,272 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// CloneSetUpdateStrategyType says how pods move to a new revision. The first three are the flat (v1alpha1) shape, the
+// last two the nested (v1beta1) one.
+// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;RollingUpdate;OnDelete
+type CloneSetUpdateStrategyType string
+
+// Values of CloneSetUpdateStrategyType and of PodUpdatePolicy.
+const (
+	// ReCreateUpdate deletes the pod and creates a new one.
+	ReCreateUpdate CloneSetUpdateStrategyType = "ReCreate"
+	// InPlaceIfPossibleUpdate changes the pod in place where it can, and recreates it otherwise.
+	InPlaceIfPossibleUpdate CloneSetUpdateStrategyType = "InPlaceIfPossible"
+	// InPlaceOnlyUpdate changes the pod in place or refuses the template.
+	InPlaceOnlyUpdate CloneSetUpdateStrategyType = "InPlaceOnly"
+	// RollingUpdate is the nested shape; PodUpdatePolicy says how.
+	RollingUpdate CloneSetUpdateStrategyType = "RollingUpdate"
+	// OnDeleteUpdate moves a pod only when somebody deletes it.
+	OnDeleteUpdate CloneSetUpdateStrategyType = "OnDelete"
+)
+
+// CloneSet runs replicas of one pod template without identity.
+// +kubebuilder:object:root=true
+type CloneSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CloneSetSpec   `json:"spec,omitempty"`
+	Status CloneSetStatus `json:"status,omitempty"`
+}
+
+// CloneSetList is a list of CloneSets.
+// +kubebuilder:object:root=true
+type CloneSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []CloneSet `json:"items"`
+}
+
+// CloneSetSpec is what a CloneSet should be.
+type CloneSetSpec struct {
+	// Replicas is the number of pods. Default 1.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Selector finds the pods; it must match the template's labels and cannot be changed.
+	Selector *metav1.LabelSelector `json:"selector"`
+	// Template is the pod template, kept as raw JSON.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Template runtime.RawExtension `json:"template"`
+	// VolumeClaimTemplates are claims created per pod, kept as raw JSON.
+	VolumeClaimTemplates []RawObject `json:"volumeClaimTemplates,omitempty"`
+	// ScaleStrategy says how pods are created and deleted.
+	ScaleStrategy *CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
+	// UpdateStrategy says how pods move to a new revision.
+	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	// RevisionHistoryLimit is the number of old revisions kept. Default 10.
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// MinReadySeconds is how long, in seconds, a pod must have been Ready to count as available. Default 0.
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// ProgressDeadlineSeconds is how long, in seconds, a release may make no progress before it is reported.
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+	// Lifecycle are the hooks around a pod's states.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
+}
+
+// RawObject is one JSON object kept as it was written.
+// +kubebuilder:pruning:PreserveUnknownFields
+// +kubebuilder:validation:Type=object
+type RawObject struct {
+	runtime.RawExtension `json:",inline"`
+}
+
+// CloneSetScaleStrategy says how pods are created and deleted.
+type CloneSetScaleStrategy struct {
+	// PodsToDelete names pods to delete first.
+	PodsToDelete []string `json:"podsToDelete,omitempty"`
+	// MaxUnavailable bounds how many pods may be unavailable while more are created: a number or a percent of replicas,
+	// rounded up. Default: no bound.
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// DisablePVCReuse (v1alpha1) stops claims of gone pods from being used again. Default false: they are used again.
+	DisablePVCReuse *bool `json:"disablePVCReuse,omitempty"`
+	// EnablePVCReuse (v1beta1) lets claims of gone pods be used again. Default false.
+	EnablePVCReuse *bool `json:"enablePVCReuse,omitempty"`
+	// ExcludePreparingDelete (v1beta1) leaves pods in PreparingDelete out of the replicas. Default false.
+	ExcludePreparingDelete *bool `json:"excludePreparingDelete,omitempty"`
+}
+
+// CloneSetUpdateStrategy says how pods move to a new revision, in one of two shapes: flat (v1alpha1), or nested in
+// rollingUpdate (v1beta1). Both in one object are refused.
+type CloneSetUpdateStrategy struct {
+	// Type of the strategy. Default ReCreate (flat) or RollingUpdate (nested).
+	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
+	// RollingUpdate is the nested shape.
+	RollingUpdate *CloneSetRollingUpdate `json:"rollingUpdate,omitempty"`
+	// PartitionRollback moves updated pods back, in place, when the partition is raised. Default false. Ours.
+	PartitionRollback *bool `json:"partitionRollback,omitempty"`
+
+	CloneSetRollout `json:",inline"`
+}
+
+// CloneSetRollingUpdate is the nested (v1beta1) shape.
+type CloneSetRollingUpdate struct {
+	// PodUpdatePolicy is ReCreate, InPlaceIfPossible or InPlaceOnly. Default ReCreate.
+	// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly
+	PodUpdatePolicy CloneSetUpdateStrategyType `json:"podUpdatePolicy,omitempty"`
+
+	CloneSetRollout `json:",inline"`
+}
+
+// CloneSetRollout is what the two shapes have in common.
+type CloneSetRollout struct {
+	// Partition is how many pods stay on the old revision: a number, or a percent of replicas rounded up, at most
+	// replicas-1 when below 100%. Default 0.
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+	// MaxUnavailable is how many pods may be unavailable during an update: a number, or a percent of replicas, rounded
+	// up without surge and down with it. Default 20%.
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// MaxSurge is how many pods more than replicas may exist during an update: a number, or a percent rounded up.
+	// Default 0.
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// Paused stops updates, not scaling.
+	Paused bool `json:"paused,omitempty"`
+	// PriorityStrategy orders the pods to update.
+	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
+	// ScatterStrategy spreads the pods to update over label values.
+	ScatterStrategy []UpdateScatterTerm `json:"scatterStrategy,omitempty"`
+	// InPlaceUpdateStrategy are the settings of in-place updates.
+	InPlaceUpdateStrategy *InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
+}
+
+// UpdatePriorityStrategy orders the pods to update.
+type UpdatePriorityStrategy struct {
+	// WeightPriority adds up the weights of the terms a pod matches; more goes first.
+	WeightPriority []UpdatePriorityWeightTerm `json:"weightPriority,omitempty"`
+	// OrderPriority orders by the number at the end of a label's value; larger goes first.
+	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
+}
+
+// UpdatePriorityWeightTerm is one weighted selector.
+type UpdatePriorityWeightTerm struct {
+	// Weight from 0 to 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight"`
+	// MatchSelector selects pods by label.
+	MatchSelector metav1.LabelSelector `json:"matchSelector"`
+}
+
+// UpdatePriorityOrderTerm is one label key.
+type UpdatePriorityOrderTerm struct {
+	// OrderedKey is the label whose value ends in a number.
+	OrderedKey string `json:"orderedKey"`
+}
+
+// UpdateScatterTerm is a label to spread over.
+type UpdateScatterTerm struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// InPlaceUpdateStrategy are the settings of in-place updates.
+type InPlaceUpdateStrategy struct {
+	// GracePeriodSeconds is how long, in seconds, a drained pod waits before it is patched. Default 0.
+	// +kubebuilder:validation:Minimum=0
+	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
+	// ImagePreDownloadParallelism is how many nodes pull a new image at once, ahead of the update.
+	ImagePreDownloadParallelism *int32 `json:"imagePreDownloadParallelism,omitempty"`
+	// ImagePreDownloadTimeoutSeconds bounds one such pull, in seconds.
+	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
+	// ImagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before the pulls begin.
+	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
+}
+
+// Lifecycle are the hooks around a pod's states.
+type Lifecycle struct {
+	PreDelete     *LifecycleHook `json:"preDelete,omitempty"`
+	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
+	PreNormal     *LifecycleHook `json:"preNormal,omitempty"`
+}
+
+// LifecycleHook holds a pod in a state while its labels or finalizers are there.
+type LifecycleHook struct {
+	LabelsHandler     map[string]string `json:"labelsHandler,omitempty"`
+	FinalizersHandler []string          `json:"finalizersHandler,omitempty"`
+	// MarkPodNotReady takes the pod out of service while the hook waits.
+	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
+}
+
+// CloneSetStatus is what was seen.
+type CloneSetStatus struct {
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas is the number of pods that exist.
+	Replicas int32 `json:"replicas"`
+	// ReadyReplicas is the number of pods that are Ready.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// AvailableReplicas is the number of pods Ready for minReadySeconds.
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// UpdatedReplicas is the number of pods that run the update revision, proven.
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// UpdatedReadyReplicas is the number of those that are Ready.
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// UpdatedAvailableReplicas is the number of those that are available.
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+	// ExpectedUpdatedReplicas is replicas minus partition.
+	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
+	// UpdateRevision is the revision of the template.
+	UpdateRevision string `json:"updateRevision,omitempty"`
+	// CurrentRevision is the revision whose release was finished last.
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	CollisionCount  *int32 `json:"collisionCount,omitempty"`
+	// LabelSelector is the selector as text, for the scale subresource.
+	LabelSelector string `json:"labelSelector,omitempty"`
+	// Conditions: Ready, Progressing, FailedScale, FailedUpdate, Unsupported and others of this package.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Underway says how each pod got to its revision. Absent where another reconciler writes the status.
+	Underway *WorkloadReport `json:"underway,omitempty"`
+}
+
+// WorkloadReport says how the pods of a workload got to the update revision, and which could not.
+type WorkloadReport struct {
+	// UpdatedInPlace is the number of pods updated in place to the update revision.
+	UpdatedInPlace int32 `json:"updatedInPlace"`
+	// Recreated is the number of pods of the update revision that replaced a pod of an older one.
+	Recreated int32 `json:"recreated"`
+	// Refused lists why pods are not moved, at most 10 entries.
+	Refused []PodProblem `json:"refused,omitempty"`
+	// Broken lists pods that do not come up on their revision, at most 10 entries.
+	Broken []PodProblem `json:"broken,omitempty"`
+}
+
+// PodProblem is one problem shared by one or more pods.
+type PodProblem struct {
+	// Reason is a CamelCase word.
+	Reason string `json:"reason"`
+	// Message names the field or container and the remedy.
+	Message string `json:"message,omitempty"`
+	// Pods names the pods, at most 10.
+	Pods []string `json:"pods,omitempty"`
+	// Count is the number of pods.
+	Count int32 `json:"count,omitempty"`
+	// Since is when it was first seen.
+	Since *metav1.Time `json:"since,omitempty"`
+}
+
+// Condition types of a CloneSet and their reasons.
+const (
+	// ConditionReady is True when every pod that should be updated is updated and available.
+	ConditionReady = "Ready"
+	// ConditionProgressing is upstream's.
+	ConditionProgressing = "Progressing"
+	// ConditionFailedScale is True while pods cannot be created or deleted.
+	ConditionFailedScale = "FailedScale"
+	// ConditionFailedUpdate is True while pods cannot be updated.
+	ConditionFailedUpdate = "FailedUpdate"
+	// ConditionNotActedOn is True while the spec has fields that are accepted and not acted on yet; the message names them.
+	ConditionNotActedOn = "FieldsNotActedOn"
+	// ConditionInvalid is True while the spec cannot be read; nothing moves.
+	ConditionInvalid = "Invalid"
+	// ConditionPeerActive is True while another reconciler owns the kind; nothing is written by us.
+	ConditionPeerActive = "PeerActive"
+	// ConditionUnknownFields is True while the template has fields this build does not know; they travel all the same.
+	ConditionUnknownFields = "UnknownFields"
+)

@@ -1,0 +1,74 @@
+package v1alpha1
+
+// Every label, annotation, finalizer, condition and field-manager name that lands on other people's clusters. The hub
+// and the members run at different versions, so these are an API: never repurposed, never renamed.
+
+// Names of OpenKruise, kept for compatibility.
+const (
+	// LabelPodRevision is the revision a pod runs or is being moved to: the full ControllerRevision name.
+	LabelPodRevision = "controller-revision-hash"
+	// LabelPodTemplateHash is the short hash of a CloneSet pod's revision.
+	LabelPodTemplateHash = "pod-template-hash"
+	// LabelSubsetRevision is the subset revision on a UnitedDeployment's child and on its pods.
+	LabelSubsetRevision = "apps.kruise.io/controller-revision-hash"
+	// LabelSubsetName names the subset a child and its pods belong to.
+	LabelSubsetName = "apps.kruise.io/subset-name"
+	// LabelCloneSetInstanceID is the instance id of a CloneSet pod and of its claims.
+	LabelCloneSetInstanceID = "apps.kruise.io/cloneset-instance-id"
+	// LabelSpecifiedDelete on a pod asks its workload to delete it, whatever the value.
+	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
+	// LabelLifecycleState is the state of a pod's lifecycle hooks.
+	LabelLifecycleState = "lifecycle.apps.kruise.io/state"
+	// AnnotationLifecycleTimestamp is the RFC3339 time of the last change of LabelLifecycleState.
+	AnnotationLifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
+	// AnnotationSubsetPatch is the raw subset patch last applied to a child.
+	AnnotationSubsetPatch = "apps.kruise.io/subset-patch"
+	// AnnotationInPlaceState is the JSON state of an in-place update, OpenKruise's with our fields added.
+	AnnotationInPlaceState = "apps.kruise.io/inplace-update-state"
+	// AnnotationInPlaceGrace is the JSON of an in-place update parked for its grace period.
+	AnnotationInPlaceGrace = "apps.kruise.io/inplace-update-grace"
+	// ConditionInPlaceUpdateReady is the pod condition and readiness gate that drains a pod while it is updated in place.
+	ConditionInPlaceUpdateReady = "InPlaceUpdateReady"
+	// ReasonStartInPlaceUpdate is the reason of InPlaceUpdateReady=False.
+	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"
+	// AnnotationDeletionCost ranks pods for scale-in; lower goes first.
+	AnnotationDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+)
+
+// Names of Underway.
+const (
+	// LabelHub is on everything a hub puts on a member: 16 hex digits of the hub's id.
+	LabelHub = "fleet.underway.dev/hub"
+	// AnnotationIntent orders the hub's writes to one child: "<term>/<owner UID>/<owner generation>/<grant epoch>".
+	AnnotationIntent = "fleet.underway.dev/intent"
+	// AnnotationOwner is "<namespace>/<name>" of the UnitedDeployment on the hub.
+	AnnotationOwner = "fleet.underway.dev/owner"
+	// AnnotationOrphaned is the RFC3339 time a child was let go by its hub.
+	AnnotationOrphaned = "fleet.underway.dev/orphaned"
+	// AnnotationConfirm is "<condition>/<value seen>", written by `kubectl underway confirm`.
+	AnnotationConfirm = "fleet.underway.dev/confirm"
+	// AnnotationPropagate with the value "false" marks an object as managed elsewhere: never touched.
+	AnnotationPropagate = "fleet.underway.dev/propagate"
+	// FinalizerChildren holds a UnitedDeployment until its children are gone or let go.
+	FinalizerChildren = "fleet.underway.dev/children"
+	// LabelPartOf with the value PartOf is on the CRDs we installed; others' CRDs are never written.
+	LabelPartOf = "app.kubernetes.io/part-of"
+	// PartOf is the value of LabelPartOf.
+	PartOf = "underway"
+
+	// SystemNamespace is the install namespace on the hub and on members.
+	SystemNamespace = "underway-system"
+	// SecretHubID holds the nonce of the hub's id in SystemNamespace; backups leave it out.
+	SecretHubID = "underway-hub-id" //nolint:gosec // a name, not a credential
+	// ConfigMapFreeze in SystemNamespace stops every write to members while it exists.
+	ConfigMapFreeze = "underway-freeze"
+	// LeaseHubPrefix and the hub's id name the Lease a hub keeps in each member.
+	LeaseHubPrefix = "underway-hub-"
+
+	// FieldManagerHub owns what the hub writes.
+	FieldManagerHub = "underway-hub"
+	// FieldManagerHubHandover holds values the hub is about to give up.
+	FieldManagerHubHandover = "underway-hub-handover"
+	// FieldManagerMember owns what the agent writes.
+	FieldManagerMember = "underway-member"
+)

@@ -1,0 +1,288 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// UnitedDeployment is one workload in several places: clusters of the fleet, or node pools of one cluster.
+// +kubebuilder:object:root=true
+type UnitedDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   UnitedDeploymentSpec   `json:"spec,omitempty"`
+	Status UnitedDeploymentStatus `json:"status,omitempty"`
+}
+
+// UnitedDeploymentList is a list of UnitedDeployments.
+// +kubebuilder:object:root=true
+type UnitedDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []UnitedDeployment `json:"items"`
+}
+
+// UnitedDeploymentSpec is what a UnitedDeployment should be.
+type UnitedDeploymentSpec struct {
+	// Replicas is the total over all subsets. Unset: the sum of the subsets' own numbers, or 1.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Selector must match the template's pod labels and cannot be changed.
+	Selector *metav1.LabelSelector `json:"selector"`
+	// Template is the workload; exactly one of its fields is set.
+	Template SubsetTemplate `json:"template,omitempty"`
+	// Topology lists the places.
+	Topology Topology `json:"topology,omitempty"`
+	// UpdateStrategy says how a template change reaches the subsets.
+	UpdateStrategy UnitedUpdateStrategy `json:"updateStrategy,omitempty"`
+	// RevisionHistoryLimit is the number of old revisions kept. Default 10.
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// Adopt says which existing objects may become children. Default Never.
+	// +kubebuilder:validation:Enum=Never;Orphaned;Any
+	Adopt AdoptPolicy `json:"adopt,omitempty"`
+}
+
+// AdoptPolicy says which existing objects may become children.
+type AdoptPolicy string
+
+// Values of AdoptPolicy.
+const (
+	// AdoptNever leaves every object alone that is not ours.
+	AdoptNever AdoptPolicy = "Never"
+	// AdoptOrphaned takes back objects that a hub let go.
+	AdoptOrphaned AdoptPolicy = "Orphaned"
+	// AdoptAny takes any object of the child's name.
+	AdoptAny AdoptPolicy = "Any"
+)
+
+// SubsetTemplate is one of four workloads.
+type SubsetTemplate struct {
+	StatefulSetTemplate         *WorkloadTemplate `json:"statefulSetTemplate,omitempty"`
+	AdvancedStatefulSetTemplate *WorkloadTemplate `json:"advancedStatefulSetTemplate,omitempty"`
+	DeploymentTemplate          *WorkloadTemplate `json:"deploymentTemplate,omitempty"`
+	CloneSetTemplate            *WorkloadTemplate `json:"cloneSetTemplate,omitempty"`
+}
+
+// WorkloadTemplate is a workload without identity; metadata and spec are kept as raw JSON.
+type WorkloadTemplate struct {
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Metadata *runtime.RawExtension `json:"metadata,omitempty"`
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Spec runtime.RawExtension `json:"spec"`
+}
+
+// Topology lists the places and how replicas are divided over them.
+type Topology struct {
+	Subsets []Subset `json:"subsets,omitempty"`
+	// SubsetTemplates make a subset of every member that matches. Ours.
+	SubsetTemplates []SubsetSelector `json:"subsetTemplates,omitempty"`
+	// ScheduleStrategy is Fixed (default) or Adaptive.
+	ScheduleStrategy ScheduleStrategy `json:"scheduleStrategy,omitempty"`
+}
+
+// Subset is one place.
+type Subset struct {
+	// Name is unique in the UnitedDeployment.
+	Name string `json:"name"`
+
+	SubsetPlace `json:",inline"`
+}
+
+// SubsetPlace is where and how many.
+type SubsetPlace struct {
+	// Cluster is the MemberCluster the subset lives in; empty: the hub's own cluster. Ours.
+	Cluster string `json:"cluster,omitempty"`
+	// NodeSelectorTerm is added to every node affinity term of the pods.
+	NodeSelectorTerm *corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
+	// Tolerations are added to the pods'.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// Replicas is a number or a whole percent of the total, rounded half up.
+	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
+	// MinReplicas and MaxReplicas bound the share; a number or a whole percent.
+	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
+	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
+	// Patch is a strategic merge patch on the pod template, kept as raw JSON.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Patch *runtime.RawExtension `json:"patch,omitempty"`
+}
+
+// SubsetSelector makes a subset of every MemberCluster that matches.
+type SubsetSelector struct {
+	// ClusterSelector selects MemberClusters by label.
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector"`
+	// WhenUnselected says what happens to the child of a member that stops matching. Default Keep.
+	// +kubebuilder:validation:Enum=Keep;Drain
+	WhenUnselected string `json:"whenUnselected,omitempty"`
+
+	SubsetPlace `json:",inline"`
+}
+
+// ScheduleStrategy says whether replicas leave a subset that cannot place them.
+type ScheduleStrategy struct {
+	// +kubebuilder:validation:Enum=Fixed;Adaptive
+	Type string `json:"type,omitempty"`
+	// Adaptive are the settings of type Adaptive.
+	Adaptive *AdaptiveStrategy `json:"adaptive,omitempty"`
+}
+
+// AdaptiveStrategy are the settings of type Adaptive.
+type AdaptiveStrategy struct {
+	// RescheduleCriticalSeconds is how long, in seconds, a pod may be pending. Default 30.
+	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
+	// UnschedulableDuration is how long, in seconds, the mark lasts. Default 300.
+	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
+	// ReserveUnschedulablePods keeps the pending pods. Default false.
+	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
+}
+
+// UnitedUpdateStrategy says how a template change reaches the subsets.
+type UnitedUpdateStrategy struct {
+	// Type is Manual (default) or Staged.
+	// +kubebuilder:validation:Enum=Manual;Staged
+	Type string `json:"type,omitempty"`
+	// ManualUpdate are the partitions of type Manual.
+	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
+	// Staged names the policy of type Staged. Ours.
+	Staged *StagedUpdate `json:"staged,omitempty"`
+}
+
+// ManualUpdate are the partitions set by hand.
+type ManualUpdate struct {
+	// Partitions is, per subset, how many pods stay on the old revision: a number, or a percent as CloneSet rounds.
+	Partitions map[string]intstr.IntOrString `json:"partitions,omitempty"`
+	// Partition is divided over the subsets that Partitions does not name. Ours.
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+	// Unnamed says what a subset named by neither does: Hold (default in a fleet) or Update (upstream's). Ours.
+	// +kubebuilder:validation:Enum=Hold;Update
+	Unnamed string `json:"unnamed,omitempty"`
+}
+
+// StagedUpdate names the RolloutPolicy.
+type StagedUpdate struct {
+	PolicyRef PolicyReference `json:"policyRef"`
+}
+
+// PolicyReference names a RolloutPolicy of the same namespace.
+type PolicyReference struct {
+	Name string `json:"name"`
+}
+
+// UnitedDeploymentStatus is what was seen.
+type UnitedDeploymentStatus struct {
+	ObservedGeneration   int64 `json:"observedGeneration,omitempty"`
+	Replicas             int32 `json:"replicas"`
+	ReadyReplicas        int32 `json:"readyReplicas"`
+	UpdatedReplicas      int32 `json:"updatedReplicas"`
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// UpdatedInPlace and Recreated are sums over the members that report them.
+	UpdatedInPlace int32  `json:"updatedInPlace,omitempty"`
+	Recreated      int32  `json:"recreated,omitempty"`
+	ReservedPods   int32  `json:"reservedPods,omitempty"`
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+	// CurrentRevision is the completed revision: the one whose release was finished last.
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// UpdatedRevision is the revision of the spec.
+	UpdatedRevision string `json:"updatedRevision,omitempty"`
+	// SubsetReplicas is, per subset, the replicas allotted.
+	SubsetReplicas map[string]int32 `json:"subsetReplicas,omitempty"`
+	// SubsetStatuses is one entry per subset, in spec order, then those that leave.
+	SubsetStatuses []SubsetStatus `json:"subsetStatuses,omitempty"`
+	// UpdateStatus is upstream's (v1alpha1).
+	UpdateStatus *UpdateStatus `json:"updateStatus,omitempty"`
+	// Release is the hub's own memory of the release under way.
+	Release *ReleaseStatus `json:"release,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions    []metav1.Condition `json:"conditions,omitempty"`
+	LabelSelector string             `json:"labelSelector,omitempty"`
+}
+
+// UpdateStatus is the revision and the partitions in force.
+type UpdateStatus struct {
+	UpdatedRevision   string           `json:"updatedRevision,omitempty"`
+	CurrentPartitions map[string]int32 `json:"currentPartitions,omitempty"`
+}
+
+// ReleaseStatus is stored before anything is pushed, so that a restarted hub goes on where it was.
+type ReleaseStatus struct {
+	// Revision is the UnitedDeployment revision this release moves to.
+	Revision string `json:"revision"`
+	// Epoch counts every change of grants; it is part of each child's intent.
+	Epoch int64 `json:"epoch"`
+	// Replicas, per subset, frozen at the start of the release, by which a total partition is divided.
+	Replicas map[string]int32 `json:"replicas,omitempty"`
+	// Grants, per subset, is the most pods that may run the new revision.
+	Grants map[string]int32 `json:"grants,omitempty"`
+	// StartedAt is when the release began.
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+}
+
+// SubsetStatus is one subset as last heard.
+type SubsetStatus struct {
+	Name string `json:"name"`
+	// Cluster is the member it lives in.
+	Cluster string `json:"cluster,omitempty"`
+	// Workload is the name of the child.
+	Workload string `json:"workload,omitempty"`
+	// Replicas is the number of pods that exist, DesiredReplicas the number allotted.
+	Replicas        int32 `json:"replicas,omitempty"`
+	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
+	ReadyReplicas   int32 `json:"readyReplicas,omitempty"`
+	// UpdatedReplicas run the revision of the spec, proven; UpdatedReadyReplicas are Ready besides.
+	UpdatedReplicas      int32 `json:"updatedReplicas,omitempty"`
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
+	// Partition is the number of pods that stay on the old revision, Granted the number that may leave it.
+	Partition int32 `json:"partition,omitempty"`
+	Granted   int32 `json:"granted,omitempty"`
+	// Report says how the pods got there; absent: the member does not say.
+	Report       *WorkloadReport `json:"report,omitempty"`
+	ReservedPods int32           `json:"reservedPods,omitempty"`
+	// Revision is the subset revision the child carries.
+	Revision string `json:"revision,omitempty"`
+	// State is one word: Current, Updating, Held, Waiting, Stale, Conflict, Refused, Leaving and others.
+	State string `json:"state,omitempty"`
+	// Message says on what it waits and the command that moves it.
+	Message string `json:"message,omitempty"`
+	// Stale is true while the member is not heard from; the numbers are the last known, HeardAt says of when.
+	Stale   bool         `json:"stale,omitempty"`
+	HeardAt *metav1.Time `json:"heardAt,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Condition types of a UnitedDeployment beside those of CloneSet.
+const (
+	// ConditionSubsetProvisioned is True when every subset's child exists and is seen.
+	ConditionSubsetProvisioned = "SubsetProvisioned"
+	// ConditionSubsetUpdated is True when every child carries what it was granted.
+	ConditionSubsetUpdated = "SubsetUpdated"
+	// ConditionUnitedDeploymentUpdated is True when the release is finished.
+	ConditionUnitedDeploymentUpdated = "UnitedDeploymentUpdated"
+	// ConditionHeld is True while a subset waits for its partition; it names them and the command.
+	ConditionHeld = "Held"
+	// ConditionAllocation is True when replicas could not be divided as written; it says what was done instead.
+	ConditionAllocation = "AllocationCorrected"
+	// ConditionUnknownSubsets is True while partitions names subsets that do not exist.
+	ConditionUnknownSubsets = "UnknownSubsets"
+	// ConditionStale is True while a member is not heard from.
+	ConditionStale = "Stale"
+	// ConditionConflict is True while an object that is not ours has a child's name.
+	ConditionConflict = "Conflict"
+	// ConditionNotAllowed is True while a member does not take workloads of this namespace.
+	ConditionNotAllowed = "NotAllowed"
+	// ConditionNamespaceMissing is True while a member lacks the namespace and the hub may not create it.
+	ConditionNamespaceMissing = "NamespaceMissing"
+	// ConditionDeleting is True while children are being deleted; it says which members it waits for.
+	ConditionDeleting = "Deleting"
+	// ConditionRefused is True while the template cannot be updated as the strategy demands; it names the field.
+	ConditionRefused = "Refused"
+	// ConditionRemovalHeld is True while several subsets leave at once and nobody has confirmed it.
+	ConditionRemovalHeld = "RemovalHeld"
+)
