@@ -1,0 +1,94 @@
+# Everything a contributor runs. `make` prints this list; a comment after ## is its text.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CONTROLLER_GEN_VERSION := v0.23.0
+GOLANGCI_VERSION       := v2.15.0
+
+BIN := $(CURDIR)/bin
+CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
+GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
+
+PODS ?= 24
+KEEP ?=
+
+##@ Use
+.PHONY: help
+help: ## This list.
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## One release through three real clusters, in place. PODS=600 for a big one, KEEP=1 leaves the fleet up.
+	@PODS=$(PODS) KEEP=$(KEEP) go run ./test/demo
+
+.PHONY: lab-up
+lab-up: ## A hub and three members, empty, until lab-down.
+	@go run ./test/lab/cmd/lab up
+
+.PHONY: lab-down
+lab-down: ## End what `make lab-up` or `make demo KEEP=1` left running.
+	@go run ./test/lab/cmd/lab down
+
+.PHONY: build
+build: ## The hub, the member agent and the kubectl plugin, into bin/.
+	@mkdir -p $(BIN)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+##@ Test
+.PHONY: test
+test: test-unit test-lab ## Everything CI runs.
+
+.PHONY: test-unit
+test-unit: ## Tests without a cluster, under 3 minutes.
+	go test -timeout 10m ./...
+
+.PHONY: test-lab
+test-lab: ## Tests on real control planes, one fleet per suite, one suite after the other.
+	go run ./test/lab/cmd/lab build
+	go test -tags lab -count 1 -p 1 -timeout 40m ./test/...
+
+.PHONY: test-long
+test-long: ## 100,000 seeds and the tests of minutes; before an issue is resolved.
+	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 60m ./inplace/... ./hub/... ./member/...
+	UNDERWAY_LONG=1 go test -tags lab -count 1 -p 1 -timeout 90m ./test/...
+
+##@ Change
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Deep copies, CRDs and roles from the code.
+	$(CONTROLLER_GEN) object paths=./apis/...
+	go run ./config/gen -controller-gen $(CONTROLLER_GEN)
+
+.PHONY: verify
+verify: generate ## Generated files and go.mod are what the code says; nothing else is changed by it.
+	go mod tidy
+	go mod -C test/lab/binaries tidy
+	@if [ -n "$$(git status --porcelain -- apis config go.mod go.sum test/lab/binaries)" ]; then \
+	  git status --porcelain -- apis config go.mod go.sum test/lab/binaries; git --no-pager diff -- apis config go.mod go.sum test/lab/binaries | head -100; \
+	  echo 'verify: run `make generate` and `go mod tidy`, and commit what they change'; exit 1; fi
+	go vet ./... && go vet -tags lab ./...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint; sizes and complexity only warn.
+	$(GOLANGCI) run --build-tags lab ./...
+	-$(GOLANGCI) run -c .golangci-sizes.yml --build-tags lab --issues-exit-code 0 ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format as lint wants it.
+	$(GOLANGCI) fmt ./...
+
+.PHONY: clean
+clean: ## Remove bin/ and out/; the cache of built control planes stays.
+	rm -rf $(BIN) out
+
+$(CONTROLLER_GEN):
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+	mv $(BIN)/controller-gen $@
+
+$(GOLANGCI):
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(BIN)/golangci-lint $@
