@@ -1,0 +1,2 @@
+package changeset
+func decide(in Input) Decision { panic("todo") }

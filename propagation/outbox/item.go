@@ -1,0 +1,124 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/changeset"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// Key is one object of one member.
+type Key struct {
+	Member    string
+	GVK       schema.GroupVersionKind
+	Namespace string
+	Name      string
+}
+
+// Item is what is wanted of one object.
+type Item struct {
+	// Member, clusters.Local for the hub's own cluster.
+	Member string
+	Want   changeset.Want
+	// Object is the child as rendered; for WantDeleted and WantOrphaned its apiVersion, kind, namespace and name.
+	// The outbox does not change it and the caller must not either.
+	Object *unstructured.Unstructured
+	// Owner is the UnitedDeployment; its UID is in Intent.
+	Owner  types.NamespacedName
+	Intent render.Intent
+	Adopt  appsv1alpha1.AdoptPolicy
+	// EnsureNamespace creates the namespace on the member if it is absent and the hub may.
+	EnsureNamespace bool
+	// StillWanted is a fresh (quorum) read of the owner just before a delete; it must be set for WantDeleted.
+	StillWanted func(ctx context.Context) (bool, error)
+}
+
+// Key of the item.
+func (i Item) Key() Key {
+	return Key{
+		Member:    i.Member,
+		GVK:       i.Object.GroupVersionKind(),
+		Namespace: i.Object.GetNamespace(),
+		Name:      i.Object.GetName(),
+	}
+}
+
+// State is where an item stands.
+type State string
+
+// Values of State.
+const (
+	// StatePending: not looked at yet.
+	StatePending State = "Pending"
+	// StateDone: nothing more is due.
+	StateDone State = "Done"
+	// StateMemberNotReady: it waits for the member.
+	StateMemberNotReady State = "MemberNotReady"
+	// StateFrozen: a freeze is in force, or cannot be ruled out.
+	StateFrozen State = "Frozen"
+	// StateStopped: every write is stopped until a person confirms.
+	StateStopped State = "Stopped"
+	// StateNotLeading: this process does not lead; the item is dropped.
+	StateNotLeading State = "NotLeading"
+	// StateReplan: the plan is older than the owner; the owner is notified.
+	StateReplan State = "Replan"
+	// StateConflict: an object that is not ours has the name.
+	StateConflict State = "Conflict"
+	// StateNamespaceMissing: the member lacks the namespace and the hub may not create it.
+	StateNamespaceMissing State = "NamespaceMissing"
+	// StateNamespaceTerminating: the namespace is being deleted on the member.
+	StateNamespaceTerminating State = "NamespaceTerminating"
+	// StateKindMissing: the member does not serve the kind.
+	StateKindMissing State = "KindMissing"
+	// StateTerminating: the object is being deleted.
+	StateTerminating State = "Terminating"
+	// StateUnwantedDelete: the owner no longer wants the delete.
+	StateUnwantedDelete State = "DeleteNotWanted"
+	// StateRefused: the member's API server refuses the object as invalid or forbidden; Err has its words.
+	StateRefused State = "Refused"
+	// StateFailed: it is tried again.
+	StateFailed State = "Failed"
+)
+
+// Taken is a field that was taken back.
+type Taken struct {
+	Field   string
+	Manager string
+}
+
+// Outcome is the last result of an item.
+type Outcome struct {
+	State State
+	// Op and Reason are the last decision's.
+	Op      changeset.Op
+	Reason  changeset.Reason
+	Message string
+	Err     error
+	// At is when this outcome was reached.
+	At time.Time
+	// Intent of the item that was carried out last.
+	Intent render.Intent
+	// UID and Generation are the object's after our last apply (0 before the first).
+	UID        types.UID
+	Generation int64
+	// WrittenAt is when something was last sent; zero: nothing since the start.
+	WrittenAt time.Time
+	// TookBack are the fields the last apply took back from other managers.
+	TookBack []Taken
+}
+
+// StopReason says why all writes are stopped.
+type StopReason struct {
+	// Condition is HubBehind or TwoHubs.
+	Condition string
+	// Member, Owner and Seen say where it was seen and what: the newer intent, or the other holder.
+	Member string
+	Owner  types.NamespacedName
+	Seen   string
+}
