@@ -1,2 +1,3 @@
 package changeset
+
 func decide(in Input) Decision { panic("todo") }

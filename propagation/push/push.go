@@ -28,15 +28,13 @@ type Operation struct {
 	// OwnerUID is whose owner reference OpOrphan takes off.
 	OwnerUID types.UID
 	// At is the time of the orphaned mark.
-	At time.Time
-	// HubID labels the namespaces that are created.
+	At    time.Time
 	HubID string
 }
 
 // Pusher carries decisions out.
 type Pusher struct {
 	members Members
-	hubID   string
 }
 
 // New returns a pusher to these members.

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,8 +84,8 @@ func PercentPartition(grant, replicas int32) Partition {
 	if percent >= 100 {
 		return Partition{Hold: true}
 	}
-	return Partition{Value: intstr.FromString(intstr.FromInt32(int32(percent)).String() + "%")} //nolint:gosec // below 100
+	return Partition{Value: intstr.FromString(strconv.FormatInt(percent, 10) + "%")}
 }
 
 func overlaid(w Workload, o Overlay) (map[string]any, error) { panic("todo") }
-func child(in Input) (*unstructured.Unstructured, error)      { panic("todo") }
+func child(in Input) (*unstructured.Unstructured, error)     { panic("todo") }
