@@ -27,11 +27,26 @@ const (
 
 // CloneSet runs replicas of one pod template without identity.
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=clone,categories=all;underway
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=".spec.replicas",description="Pods that should exist."
+// +kubebuilder:printcolumn:name="UPDATED",type=integer,JSONPath=".status.updatedReplicas",description="Pods that run the update revision."
+// +kubebuilder:printcolumn:name="UPDATED_READY",type=integer,JSONPath=".status.updatedReadyReplicas",description="Those of them that are Ready."
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=".status.readyReplicas",description="Pods that are Ready."
+// +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=".status.replicas",description="Pods that exist."
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].name",description="Containers of the template."
+// +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].image",description="Images of the template."
+// +kubebuilder:printcolumn:name="SELECTOR",type=string,priority=1,JSONPath=".status.labelSelector",description="The selector as text."
 type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CloneSetSpec   `json:"spec,omitempty"`
+	// +required
+	Spec CloneSetSpec `json:"spec,omitempty"`
+	// +optional
 	Status CloneSetStatus `json:"status,omitempty"`
 }
 
@@ -45,28 +60,49 @@ type CloneSetList struct {
 }
 
 // CloneSetSpec is what a CloneSet should be.
+// +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.maxUnavailable) || !(type(self.updateStrategy.maxUnavailable) == int ? self.updateStrategy.maxUnavailable == 0 : self.updateStrategy.maxUnavailable.matches('^0+%$')) || (has(self.updateStrategy.maxSurge) && !(type(self.updateStrategy.maxSurge) == int ? self.updateStrategy.maxSurge == 0 : self.updateStrategy.maxSurge.matches('^0+%$')))",fieldPath=".updateStrategy.maxUnavailable",message="maxUnavailable 0 without maxSurge leaves no pod that may be moved; raise one of them, or hold the update with partition 100% or paused true"
+// +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || (has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete') || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || !(type(self.updateStrategy.rollingUpdate.maxUnavailable) == int ? self.updateStrategy.rollingUpdate.maxUnavailable == 0 : self.updateStrategy.rollingUpdate.maxUnavailable.matches('^0+%$')) || (has(self.updateStrategy.rollingUpdate.maxSurge) && !(type(self.updateStrategy.rollingUpdate.maxSurge) == int ? self.updateStrategy.rollingUpdate.maxSurge == 0 : self.updateStrategy.rollingUpdate.maxSurge.matches('^0+%$')))",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="maxUnavailable 0 without maxSurge leaves no pod that may be moved; raise one of them, or hold the update with partition 100% or paused true"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="must be greater than minReadySeconds, or every release would be late; raise it or remove it"
 type CloneSetSpec struct {
 	// Replicas is the number of pods. Default 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=1
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Selector finds the pods; it must match the template's labels and cannot be changed.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="an empty selector selects every pod; write matchLabels with the labels of the pod template"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the selector cannot be changed, running pods would be lost; create another object with the new selector and delete this one"
 	Selector *metav1.LabelSelector `json:"selector"`
 	// Template is the pod template, kept as raw JSON.
+	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Template runtime.RawExtension `json:"template"`
 	// VolumeClaimTemplates are claims created per pod, kept as raw JSON.
+	// +optional
+	// +listType=atomic
 	VolumeClaimTemplates []RawObject `json:"volumeClaimTemplates,omitempty"`
 	// ScaleStrategy says how pods are created and deleted.
+	// +optional
 	ScaleStrategy *CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 	// UpdateStrategy says how pods move to a new revision.
+	// +optional
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	// RevisionHistoryLimit is the number of old revisions kept. Default 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=10
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 	// MinReadySeconds is how long, in seconds, a pod must have been Ready to count as available. Default 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// ProgressDeadlineSeconds is how long, in seconds, a release may make no progress before it is reported.
+	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// Lifecycle are the hooks around a pod's states.
+	// +optional
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
@@ -78,36 +114,51 @@ type RawObject struct {
 }
 
 // CloneSetScaleStrategy says how pods are created and deleted.
+// +kubebuilder:validation:XValidation:rule="!has(self.disablePVCReuse) || !has(self.enablePVCReuse)",message="disablePVCReuse (v1alpha1) and enablePVCReuse (v1beta1) are two spellings of one choice; keep one of them"
 type CloneSetScaleStrategy struct {
 	// PodsToDelete names pods to delete first.
+	// +optional
+	// +listType=set
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 	// MaxUnavailable bounds how many pods may be unavailable while more are created: a number or a percent of replicas,
 	// rounded up. Default: no bound.
+	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// DisablePVCReuse (v1alpha1) stops claims of gone pods from being used again. Default false: they are used again.
+	// +optional
 	DisablePVCReuse *bool `json:"disablePVCReuse,omitempty"`
 	// EnablePVCReuse (v1beta1) lets claims of gone pods be used again. Default false.
+	// +optional
 	EnablePVCReuse *bool `json:"enablePVCReuse,omitempty"`
 	// ExcludePreparingDelete (v1beta1) leaves pods in PreparingDelete out of the replicas. Default false.
+	// +optional
 	ExcludePreparingDelete *bool `json:"excludePreparingDelete,omitempty"`
 }
 
 // CloneSetUpdateStrategy says how pods move to a new revision, in one of two shapes: flat (v1alpha1), or nested in
 // rollingUpdate (v1beta1). Both in one object are refused.
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || !(self.type in ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly'])",message="type ReCreate, InPlaceIfPossible or InPlaceOnly and rollingUpdate are two shapes of one strategy; write type RollingUpdate and rollingUpdate.podUpdatePolicy, or leave rollingUpdate out"
+// +kubebuilder:validation:XValidation:rule="!(has(self.rollingUpdate) || (has(self.type) && self.type in ['RollingUpdate', 'OnDelete'])) || !(has(self.partition) || has(self.maxUnavailable) || has(self.maxSurge) || (has(self.paused) && self.paused) || has(self.priorityStrategy) || (has(self.scatterStrategy) && size(self.scatterStrategy) > 0) || has(self.inPlaceUpdateStrategy))",message="with rollingUpdate, or type RollingUpdate or OnDelete, everything but type and partitionRollback is written under rollingUpdate; move it there"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'InPlaceOnly' || !has(self.maxSurge) || (type(self.maxSurge) == int ? self.maxSurge == 0 : self.maxSurge.matches('^0+%$'))",fieldPath=".maxSurge",message="InPlaceOnly never creates a pod to replace another, so maxSurge has no meaning; remove maxSurge or write InPlaceIfPossible"
 type CloneSetUpdateStrategy struct {
 	// Type of the strategy. Default ReCreate (flat) or RollingUpdate (nested).
+	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 	// RollingUpdate is the nested shape.
+	// +optional
 	RollingUpdate *CloneSetRollingUpdate `json:"rollingUpdate,omitempty"`
 	// PartitionRollback moves updated pods back, in place, when the partition is raised. Default false. Ours.
+	// +optional
 	PartitionRollback *bool `json:"partitionRollback,omitempty"`
 
 	CloneSetRollout `json:",inline"`
 }
 
 // CloneSetRollingUpdate is the nested (v1beta1) shape.
+// +kubebuilder:validation:XValidation:rule="!has(self.podUpdatePolicy) || self.podUpdatePolicy != 'InPlaceOnly' || !has(self.maxSurge) || (type(self.maxSurge) == int ? self.maxSurge == 0 : self.maxSurge.matches('^0+%$'))",fieldPath=".maxSurge",message="InPlaceOnly never creates a pod to replace another, so maxSurge has no meaning; remove maxSurge or write InPlaceIfPossible"
 type CloneSetRollingUpdate struct {
 	// PodUpdatePolicy is ReCreate, InPlaceIfPossible or InPlaceOnly. Default ReCreate.
+	// +optional
 	// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly
 	PodUpdatePolicy CloneSetUpdateStrategyType `json:"podUpdatePolicy,omitempty"`
 
@@ -118,28 +169,41 @@ type CloneSetRollingUpdate struct {
 type CloneSetRollout struct {
 	// Partition is how many pods stay on the old revision: a number, or a percent of replicas rounded up, at most
 	// replicas-1 when below 100%. Default 0.
+	// +optional
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	// MaxUnavailable is how many pods may be unavailable during an update: a number, or a percent of replicas, rounded
 	// up without surge and down with it. Default 20%.
+	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// MaxSurge is how many pods more than replicas may exist during an update: a number, or a percent rounded up.
 	// Default 0.
+	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// Paused stops updates, not scaling.
+	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// PriorityStrategy orders the pods to update.
+	// +optional
 	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 	// ScatterStrategy spreads the pods to update over label values.
+	// +optional
+	// +listType=atomic
 	ScatterStrategy []UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 	// InPlaceUpdateStrategy are the settings of in-place updates.
+	// +optional
 	InPlaceUpdateStrategy *InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
-// UpdatePriorityStrategy orders the pods to update.
+// UpdatePriorityStrategy orders the pods to update: by weight first, then by the ordered key. (Upstream refuses the
+// two together; articles show them so.)
 type UpdatePriorityStrategy struct {
 	// WeightPriority adds up the weights of the terms a pod matches; more goes first.
+	// +optional
+	// +listType=atomic
 	WeightPriority []UpdatePriorityWeightTerm `json:"weightPriority,omitempty"`
 	// OrderPriority orders by the number at the end of a label's value; larger goes first.
+	// +optional
+	// +listType=atomic
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
 }
 
@@ -156,40 +220,63 @@ type UpdatePriorityWeightTerm struct {
 // UpdatePriorityOrderTerm is one label key.
 type UpdatePriorityOrderTerm struct {
 	// OrderedKey is the label whose value ends in a number.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	OrderedKey string `json:"orderedKey"`
 }
 
 // UpdateScatterTerm is a label to spread over.
 type UpdateScatterTerm struct {
-	Key   string `json:"key"`
+	// Key of the label.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Key string `json:"key"`
+	// Value of the label.
+	// +required
 	Value string `json:"value"`
 }
 
 // InPlaceUpdateStrategy are the settings of in-place updates.
 type InPlaceUpdateStrategy struct {
 	// GracePeriodSeconds is how long, in seconds, a drained pod waits before it is patched. Default 0.
+	// +optional
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 	// ImagePreDownloadParallelism is how many nodes pull a new image at once, ahead of the update.
+	// +optional
 	ImagePreDownloadParallelism *int32 `json:"imagePreDownloadParallelism,omitempty"`
 	// ImagePreDownloadTimeoutSeconds bounds one such pull, in seconds.
+	// +optional
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 	// ImagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before the pulls begin.
+	// +optional
 	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
 }
 
 // Lifecycle are the hooks around a pod's states.
 type Lifecycle struct {
-	PreDelete     *LifecycleHook `json:"preDelete,omitempty"`
+	// PreDelete holds a pod that the controller is about to delete.
+	// +optional
+	PreDelete *LifecycleHook `json:"preDelete,omitempty"`
+	// InPlaceUpdate holds a pod before and after an in-place update.
+	// +optional
 	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
-	PreNormal     *LifecycleHook `json:"preNormal,omitempty"`
+	// PreNormal holds a new pod.
+	// +optional
+	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
 // LifecycleHook holds a pod in a state while its labels or finalizers are there.
 type LifecycleHook struct {
-	LabelsHandler     map[string]string `json:"labelsHandler,omitempty"`
-	FinalizersHandler []string          `json:"finalizersHandler,omitempty"`
+	// LabelsHandler holds the pod while it has one of these labels with this value.
+	// +optional
+	LabelsHandler map[string]string `json:"labelsHandler,omitempty"`
+	// FinalizersHandler holds the pod while it has one of these finalizers.
+	// +optional
+	// +listType=set
+	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
 	// MarkPodNotReady takes the pod out of service while the hook waits.
+	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }
 
@@ -232,8 +319,10 @@ type WorkloadReport struct {
 	// Recreated is the number of pods of the update revision that replaced a pod of an older one.
 	Recreated int32 `json:"recreated"`
 	// Refused lists why pods are not moved, at most 10 entries.
+	// +listType=atomic
 	Refused []PodProblem `json:"refused,omitempty"`
 	// Broken lists pods that do not come up on their revision, at most 10 entries.
+	// +listType=atomic
 	Broken []PodProblem `json:"broken,omitempty"`
 }
 
@@ -244,6 +333,7 @@ type PodProblem struct {
 	// Message names the field or container and the remedy.
 	Message string `json:"message,omitempty"`
 	// Pods names the pods, at most 10.
+	// +listType=atomic
 	Pods []string `json:"pods,omitempty"`
 	// Count is the number of pods.
 	Count int32 `json:"count,omitempty"`

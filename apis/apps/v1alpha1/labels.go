@@ -37,6 +37,8 @@ const (
 
 // Names of Underway.
 const (
+	// AnnotationReplaces on a pod is the revision of the pod it was created to replace; absent on pods of a scale-up.
+	AnnotationReplaces = "apps.underway.dev/replaces"
 	// LabelHub is on everything a hub puts on a member: 16 hex digits of the hub's id.
 	LabelHub = "fleet.underway.dev/hub"
 	// AnnotationIntent orders the hub's writes to one child: "<term>/<owner UID>/<owner generation>/<grant epoch>".

@@ -9,11 +9,23 @@ import (
 
 // UnitedDeployment is one workload in several places: clusters of the fleet, or node pools of one cluster.
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=ud,categories=all;underway
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=".spec.replicas",description="The total of replicas; empty: the sum of the subsets, or 1."
+// +kubebuilder:printcolumn:name="CURRENT",type=integer,JSONPath=".status.replicas",description="Pods that exist."
+// +kubebuilder:printcolumn:name="UPDATED",type=integer,JSONPath=".status.updatedReplicas",description="Pods that run the revision of the spec."
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=".status.readyReplicas",description="Pods that are Ready."
+// +kubebuilder:printcolumn:name="STATE",type=string,priority=1,JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Why it is or is not ready."
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
 type UnitedDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   UnitedDeploymentSpec   `json:"spec,omitempty"`
+	// +required
+	Spec UnitedDeploymentSpec `json:"spec,omitempty"`
+	// +optional
 	Status UnitedDeploymentStatus `json:"status,omitempty"`
 }
 
@@ -27,21 +39,34 @@ type UnitedDeploymentList struct {
 }
 
 // UnitedDeploymentSpec is what a UnitedDeployment should be.
+// +kubebuilder:validation:XValidation:rule="!has(self.updateStrategy) || !has(self.updateStrategy.type) || self.updateStrategy.type != 'Staged' || has(self.updateStrategy.staged)",fieldPath=".updateStrategy.staged",message="type Staged needs staged.policyRef.name, the RolloutPolicy to follow; add it, or write type Manual"
 type UnitedDeploymentSpec struct {
 	// Replicas is the total over all subsets. Unset: the sum of the subsets' own numbers, or 1.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Selector must match the template's pod labels and cannot be changed.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="an empty selector selects every pod; write matchLabels with the labels of the pod template"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the selector cannot be changed, running pods would be lost; create another object with the new selector and delete this one"
 	Selector *metav1.LabelSelector `json:"selector"`
 	// Template is the workload; exactly one of its fields is set.
+	// +required
 	Template SubsetTemplate `json:"template,omitempty"`
 	// Topology lists the places.
+	// +optional
 	Topology Topology `json:"topology,omitempty"`
 	// UpdateStrategy says how a template change reaches the subsets.
+	// +optional
 	UpdateStrategy UnitedUpdateStrategy `json:"updateStrategy,omitempty"`
 	// RevisionHistoryLimit is the number of old revisions kept. Default 10.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=10
+	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 	// Adopt says which existing objects may become children. Default Never.
 	// +kubebuilder:validation:Enum=Never;Orphaned;Any
+	// +optional
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 }
 
@@ -59,6 +84,7 @@ const (
 )
 
 // SubsetTemplate is one of four workloads.
+// +kubebuilder:validation:XValidation:rule="[has(self.statefulSetTemplate), has(self.advancedStatefulSetTemplate), has(self.deploymentTemplate), has(self.cloneSetTemplate)].filter(t, t).size() == 1",message="exactly one of statefulSetTemplate, advancedStatefulSetTemplate, deploymentTemplate and cloneSetTemplate must be set; keep the one you want and remove the others"
 type SubsetTemplate struct {
 	StatefulSetTemplate         *WorkloadTemplate `json:"statefulSetTemplate,omitempty"`
 	AdvancedStatefulSetTemplate *WorkloadTemplate `json:"advancedStatefulSetTemplate,omitempty"`
@@ -68,45 +94,81 @@ type SubsetTemplate struct {
 
 // WorkloadTemplate is a workload without identity; metadata and spec are kept as raw JSON.
 type WorkloadTemplate struct {
+	// Metadata holds the labels and annotations of each child.
+	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Metadata *runtime.RawExtension `json:"metadata,omitempty"`
+	// Spec is the workload's spec; replicas, partition and what the subset adds are filled in.
+	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Spec runtime.RawExtension `json:"spec"`
 }
 
 // Topology lists the places and how replicas are divided over them.
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || ((!has(self.subsets) || self.subsets.all(s, !has(s.replicas))) && (!has(self.subsetTemplates) || self.subsetTemplates.all(s, !has(s.replicas))))",message="type Adaptive moves replicas itself, so no subset may fix its replicas; write minReplicas and maxReplicas instead, or type Fixed"
+// +kubebuilder:validation:XValidation:rule="!((has(self.subsets) && self.subsets.exists(s, has(s.replicas))) || (has(self.subsetTemplates) && self.subsetTemplates.exists(s, has(s.replicas)))) || !((has(self.subsets) && self.subsets.exists(s, has(s.minReplicas) || has(s.maxReplicas))) || (has(self.subsetTemplates) && self.subsetTemplates.exists(s, has(s.minReplicas) || has(s.maxReplicas))))",message="replicas and minReplicas/maxReplicas are two ways to divide and cannot be mixed in one object; keep one of them in all subsets"
+// +kubebuilder:validation:XValidation:rule="!((has(self.subsets) && size(self.subsets) > 0) || (has(self.subsetTemplates) && size(self.subsetTemplates) > 0)) || !((!has(self.subsets) || self.subsets.all(s, has(s.maxReplicas))) && (!has(self.subsetTemplates) || self.subsetTemplates.all(s, has(s.maxReplicas))))",message="at least one subset must leave maxReplicas out, to take what the others may not; remove it from the last one"
 type Topology struct {
+	// Subsets are the places, in the order in which they are filled.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
 	Subsets []Subset `json:"subsets,omitempty"`
 	// SubsetTemplates make a subset of every member that matches. Ours.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	SubsetTemplates []SubsetSelector `json:"subsetTemplates,omitempty"`
 	// ScheduleStrategy is Fixed (default) or Adaptive.
+	// +optional
 	ScheduleStrategy ScheduleStrategy `json:"scheduleStrategy,omitempty"`
 }
 
 // Subset is one place.
 type Subset struct {
 	// Name is unique in the UnitedDeployment.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",message="must be a DNS label: lower-case letters, digits and '-', with a letter or digit at both ends, at most 63 characters"
 	Name string `json:"name"`
 
 	SubsetPlace `json:",inline"`
 }
 
 // SubsetPlace is where and how many.
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || type(self.minReplicas) != type(self.maxReplicas) || (type(self.minReplicas) == int ? self.minReplicas <= self.maxReplicas : (!self.minReplicas.matches('^(100|[0-9]{1,2})%$') || !self.maxReplicas.matches('^(100|[0-9]{1,2})%$') || int(self.minReplicas.replace('%', ”)) <= int(self.maxReplicas.replace('%', ”))))",message="minReplicas must not exceed maxReplicas; raise maxReplicas or lower minReplicas"
 type SubsetPlace struct {
 	// Cluster is the MemberCluster the subset lives in; empty: the hub's own cluster. Ours.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$')",message="must be the name of a MemberCluster, a DNS label; see kubectl get memberclusters"
 	Cluster string `json:"cluster,omitempty"`
 	// NodeSelectorTerm is added to every node affinity term of the pods.
+	// +optional
 	NodeSelectorTerm *corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
+	// NodeSelector is the field of early releases, still shown in articles: its terms are alternatives. Deprecated: use
+	// NodeSelectorTerm.
+	// +optional
+	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 	// Tolerations are added to the pods'.
+	// +optional
+	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 	// Replicas is a number or a whole percent of the total, rounded half up.
+	// +optional
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
-	// MinReplicas and MaxReplicas bound the share; a number or a whole percent.
+	// MinReplicas is given first; a number or a whole percent of the total.
+	// +optional
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
+	// MaxReplicas bounds the share; a number or a whole percent of the total. Default: no bound.
+	// +optional
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 	// Patch is a strategic merge patch on the pod template, kept as raw JSON.
+	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Patch *runtime.RawExtension `json:"patch,omitempty"`
@@ -115,8 +177,10 @@ type SubsetPlace struct {
 // SubsetSelector makes a subset of every MemberCluster that matches.
 type SubsetSelector struct {
 	// ClusterSelector selects MemberClusters by label.
+	// +required
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector"`
 	// WhenUnselected says what happens to the child of a member that stops matching. Default Keep.
+	// +optional
 	// +kubebuilder:validation:Enum=Keep;Drain
 	WhenUnselected string `json:"whenUnselected,omitempty"`
 
@@ -125,51 +189,74 @@ type SubsetSelector struct {
 
 // ScheduleStrategy says whether replicas leave a subset that cannot place them.
 type ScheduleStrategy struct {
+	// Type is Fixed (default) or Adaptive.
+	// +optional
 	// +kubebuilder:validation:Enum=Fixed;Adaptive
 	Type string `json:"type,omitempty"`
 	// Adaptive are the settings of type Adaptive.
+	// +optional
 	Adaptive *AdaptiveStrategy `json:"adaptive,omitempty"`
 }
 
 // AdaptiveStrategy are the settings of type Adaptive.
 type AdaptiveStrategy struct {
 	// RescheduleCriticalSeconds is how long, in seconds, a pod may be pending. Default 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=30
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 	// UnschedulableDuration is how long, in seconds, the mark lasts. Default 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=300
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 	// ReserveUnschedulablePods keeps the pending pods. Default false.
+	// +optional
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
 
 // UnitedUpdateStrategy says how a template change reaches the subsets.
 type UnitedUpdateStrategy struct {
 	// Type is Manual (default) or Staged.
+	// +optional
 	// +kubebuilder:validation:Enum=Manual;Staged
 	Type string `json:"type,omitempty"`
 	// ManualUpdate are the partitions of type Manual.
+	// +optional
 	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
 	// Staged names the policy of type Staged. Ours.
+	// +optional
 	Staged *StagedUpdate `json:"staged,omitempty"`
 }
 
 // ManualUpdate are the partitions set by hand.
 type ManualUpdate struct {
 	// Partitions is, per subset, how many pods stay on the old revision: a number, or a percent as CloneSet rounds.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
 	Partitions map[string]intstr.IntOrString `json:"partitions,omitempty"`
-	// Partition is divided over the subsets that Partitions does not name. Ours.
+	// Partition is divided over the subsets that Partitions does not name: a number, or a percent of their replicas. Ours.
+	// +optional
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	// Unnamed says what a subset named by neither does: Hold (default in a fleet) or Update (upstream's). Ours.
+	// +optional
 	// +kubebuilder:validation:Enum=Hold;Update
 	Unnamed string `json:"unnamed,omitempty"`
 }
 
 // StagedUpdate names the RolloutPolicy.
 type StagedUpdate struct {
+	// PolicyRef names the RolloutPolicy to follow.
+	// +required
 	PolicyRef PolicyReference `json:"policyRef"`
 }
 
 // PolicyReference names a RolloutPolicy of the same namespace.
 type PolicyReference struct {
+	// Name of the RolloutPolicy.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
@@ -192,6 +279,7 @@ type UnitedDeploymentStatus struct {
 	// SubsetReplicas is, per subset, the replicas allotted.
 	SubsetReplicas map[string]int32 `json:"subsetReplicas,omitempty"`
 	// SubsetStatuses is one entry per subset, in spec order, then those that leave.
+	// +listType=atomic
 	SubsetStatuses []SubsetStatus `json:"subsetStatuses,omitempty"`
 	// UpdateStatus is upstream's (v1alpha1).
 	UpdateStatus *UpdateStatus `json:"updateStatus,omitempty"`
@@ -256,6 +344,26 @@ type SubsetStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// Words of the enumerations above. The empty word means the first of each.
+const (
+	// ScheduleFixed keeps replicas where they are.
+	ScheduleFixed = "Fixed"
+	// ScheduleAdaptive moves replicas away from a subset that cannot place them.
+	ScheduleAdaptive = "Adaptive"
+	// ManualUpdateType is updateStrategy.type Manual: partitions are set by hand.
+	ManualUpdateType = "Manual"
+	// StagedUpdateType is updateStrategy.type Staged: a RolloutPolicy sets the grants.
+	StagedUpdateType = "Staged"
+	// UnnamedHold holds a subset that neither partitions nor partition names.
+	UnnamedHold = "Hold"
+	// UnnamedUpdate updates such a subset at once, as upstream does.
+	UnnamedUpdate = "Update"
+	// UnselectedKeep leaves the child of a member that stops matching as it is.
+	UnselectedKeep = "Keep"
+	// UnselectedDrain takes it away when the others have taken over.
+	UnselectedDrain = "Drain"
+)
 
 // Condition types of a UnitedDeployment beside those of CloneSet.
 const (
