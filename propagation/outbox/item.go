@@ -33,6 +33,10 @@ type Item struct {
 	Owner  types.NamespacedName
 	Intent render.Intent
 	Adopt  appsv1alpha1.AdoptPolicy
+	// Judged is the UID of the child that a WantApplied was planned for. When it is set, a child that is gone or another
+	// one is not written: StateReplan (a plan that grants must never create the object it grants to). Empty: the plan
+	// saw no child, and an object of ours that turns out to exist is not written either but planned for anew.
+	Judged types.UID
 	// EnsureNamespace creates the namespace on the member if it is absent and the hub may.
 	EnsureNamespace bool
 	// StillWanted is a fresh (quorum) read of the owner just before a delete; it must be set for WantDeleted.
