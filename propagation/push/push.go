@@ -28,16 +28,16 @@ type Operation struct {
 	// OwnerUID is whose owner reference OpOrphan takes off.
 	OwnerUID types.UID
 	// At is the time of the orphaned mark.
-	At    time.Time
-	HubID string
+	At time.Time
 }
 
 // Pusher carries decisions out.
 type Pusher struct {
 	members Members
+	hubID   string
 }
 
-// New returns a pusher to these members.
+// New returns a pusher to these members; hubID labels the namespaces that are created.
 func New(members Members, hubID string) *Pusher { return &Pusher{members: members, hubID: hubID} }
 
 // Do carries op out and returns the object as the member then has it, nil after a delete.

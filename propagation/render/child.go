@@ -86,6 +86,3 @@ func PercentPartition(grant, replicas int32) Partition {
 	}
 	return Partition{Value: intstr.FromString(strconv.FormatInt(percent, 10) + "%")}
 }
-
-func overlaid(w Workload, o Overlay) (map[string]any, error) { panic("todo") }
-func child(in Input) (*unstructured.Unstructured, error)     { panic("todo") }

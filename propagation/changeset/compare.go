@@ -1,0 +1,217 @@
+package changeset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// path is where a value is: field names, and in brackets the name or index of a list item.
+type path []string
+
+func (p path) field(name string) path { return append(slices.Clip(p), name) }
+
+func (p path) item(v any, i int) path {
+	if m, ok := v.(map[string]any); ok {
+		if name := text(m["name"]); name != "" {
+			return append(slices.Clip(p), "["+name+"]")
+		}
+	}
+	return append(slices.Clip(p), fmt.Sprintf("[%d]", i))
+}
+
+func (p path) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		if i > 0 && !strings.HasPrefix(s, "[") {
+			b.WriteByte('.')
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// unmanaged is true for the fields that say which object it is: the API server keeps them out of managedFields.
+func (p path) unmanaged(field string) bool {
+	switch len(p) {
+	case 0:
+		return field == "apiVersion" || field == "kind"
+	case 1:
+		return p[0] == "metadata" && slices.Contains(
+			[]string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}, field)
+	}
+	return false
+}
+
+// quantity is true below a field that holds amounts, where "1000m" is "1".
+func (p path) quantity() bool {
+	return slices.ContainsFunc(p, func(s string) bool {
+		return slices.Contains([]string{"requests", "limits", "sizeLimit", "divisor", "storage", "overhead", "capacity"}, s)
+	})
+}
+
+// difference is one owned leaf whose live value is another.
+type difference struct {
+	at   path
+	live any
+}
+
+// comparer compares owned leaves: what the live object has beside them does not count.
+type comparer struct {
+	// typedLists is true where lists are merged by key.
+	typedLists bool
+	found      []difference
+}
+
+// differences lists where live is not what desired says, intent aside.
+func differences(desired, live *unstructured.Unstructured) []difference {
+	c := comparer{}
+	if k, ok := render.KindOf(desired.GroupVersionKind()); ok {
+		c.typedLists = k.TypedLists
+	}
+	c.maps(withoutIntent(desired.Object), live.Object, nil)
+	return c.found
+}
+
+func (c *comparer) maps(desired, live map[string]any, at path) {
+	for _, field := range sorted(desired) {
+		if at.unmanaged(field) {
+			continue
+		}
+		c.values(desired[field], live[field], at.field(field))
+	}
+}
+
+func (c *comparer) values(desired, live any, at path) {
+	switch d := desired.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if ok || (live == nil && len(d) == 0) {
+			c.maps(d, l, at)
+			return
+		}
+	case []any:
+		l, ok := live.([]any)
+		if ok || (live == nil && len(d) == 0) {
+			c.lists(d, l, at)
+			return
+		}
+	default:
+		if equalLeaves(desired, live, at) {
+			return
+		}
+	}
+	c.found = append(c.found, difference{at: at, live: live})
+}
+
+func (c *comparer) lists(desired, live []any, at path) {
+	if key := c.mergeKey(desired, at); key != "" {
+		for i, item := range desired {
+			at := at.item(item, i)
+			if j := indexOf(live, key, item); j >= 0 {
+				c.values(item, live[j], at)
+			} else {
+				c.found = append(c.found, difference{at: at})
+			}
+		}
+		return
+	}
+	if len(desired) != len(live) {
+		c.found = append(c.found, difference{at: at, live: live})
+		return
+	}
+	for i := range desired {
+		c.values(desired[i], live[i], at.item(desired[i], i))
+	}
+}
+
+// mergeKey is the key by which others may add items beside ours; empty for an atomic list.
+func (c *comparer) mergeKey(desired []any, at path) string {
+	key := ""
+	switch {
+	case len(at) == 2 && at[0] == "metadata" && at[1] == "ownerReferences":
+		key = "uid"
+	case c.typedLists:
+		key = "name"
+	default:
+		return ""
+	}
+	for _, item := range desired {
+		if m, ok := item.(map[string]any); !ok || text(m[key]) == "" {
+			return ""
+		}
+	}
+	return key
+}
+
+func indexOf(live []any, key string, item any) int {
+	want := text(item.(map[string]any)[key])
+	return slices.IndexFunc(live, func(v any) bool {
+		m, ok := v.(map[string]any)
+		return ok && text(m[key]) == want
+	})
+}
+
+// equalLeaves compares two scalars: numbers by value, amounts as quantities. A null equals an absent field.
+func equalLeaves(a, b any, at path) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	if at.quantity() {
+		x, errX := resource.ParseQuantity(fmt.Sprint(a))
+		y, errY := resource.ParseQuantity(fmt.Sprint(b))
+		if errX == nil && errY == nil {
+			return x.Cmp(y) == 0
+		}
+	}
+	x, okX := number(a)
+	y, okY := number(b)
+	if okX && okY {
+		return x == y
+	}
+	return a == b
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case int:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// withoutIntent is the object without the intent annotation, which alone never makes a write due.
+func withoutIntent(obj map[string]any) map[string]any {
+	meta, _ := obj["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if _, ok := annotations[appsv1alpha1.AnnotationIntent]; !ok {
+		return obj
+	}
+	return with(obj, "metadata", with(meta, "annotations", without(annotations, appsv1alpha1.AnnotationIntent)))
+}
+
+func with(m map[string]any, field string, v any) map[string]any {
+	out := without(m, field)
+	out[field] = v
+	return out
+}
+
+func without(m map[string]any, field string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if k != field {
+			out[k] = v
+		}
+	}
+	return out
+}

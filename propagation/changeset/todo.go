@@ -1,3 +1,0 @@
-package changeset
-
-func decide(in Input) Decision { panic("todo") }

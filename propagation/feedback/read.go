@@ -1,0 +1,167 @@
+package feedback
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// reader fills in what is particular to a kind.
+type reader func(obj *unstructured.Unstructured, r *Report) error
+
+// readers is the table by kind.
+func readers(obj *unstructured.Unstructured) (reader, bool) {
+	if obj.GroupVersionKind().GroupKind() == render.CloneSet().GVK.GroupKind() {
+		return cloneSet, true
+	}
+	return nil, false
+}
+
+func of(obj *unstructured.Unstructured) (Report, error) {
+	read, ok := readers(obj)
+	gvk := obj.GroupVersionKind()
+	if !ok {
+		return Report{}, fmt.Errorf("reading %s: %w", gvk.GroupKind(), ErrUnknownKind)
+	}
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	r := Report{
+		Kind:           gvk.GroupKind().String(),
+		Namespace:      obj.GetNamespace(),
+		Name:           obj.GetName(),
+		UID:            obj.GetUID(),
+		Generation:     obj.GetGeneration(),
+		Deleting:       obj.GetDeletionTimestamp() != nil,
+		Subset:         labels[appsv1alpha1.LabelSubsetName],
+		SubsetRevision: labels[appsv1alpha1.LabelSubsetRevision],
+		Hub:            labels[appsv1alpha1.LabelHub],
+		Intent:         annotations[appsv1alpha1.AnnotationIntent],
+		Owner:          annotations[appsv1alpha1.AnnotationOwner],
+		ScaledBy:       scalers(obj.GetManagedFields()),
+	}
+	_, r.Orphaned = annotations[appsv1alpha1.AnnotationOrphaned]
+	if err := read(obj, &r); err != nil {
+		return Report{}, fmt.Errorf("reading %s %s/%s: %w", gvk.Kind, r.Namespace, r.Name, err)
+	}
+	r.Fresh = r.Generation > 0 && r.ObservedGeneration >= r.Generation
+	return r, nil
+}
+
+// cloneSet reads both shapes of the update strategy.
+func cloneSet(obj *unstructured.Unstructured, r *Report) error {
+	if err := specReplicas(obj, r); err != nil {
+		return err
+	}
+	strategy, nested, err := unstructured.NestedMap(obj.Object, "spec", "updateStrategy", "rollingUpdate")
+	if err == nil && !nested {
+		strategy, _, err = unstructured.NestedMap(obj.Object, "spec", "updateStrategy")
+	}
+	if err != nil {
+		return fmt.Errorf("reading the update strategy: %w", err)
+	}
+	if p := strategy["partition"]; p != nil {
+		r.Partition = fmt.Sprint(p)
+	}
+	r.Paused, _ = strategy["paused"].(bool)
+	return status(obj, r, map[string]*int32{
+		"replicas":             &r.Replicas,
+		"readyReplicas":        &r.Ready,
+		"availableReplicas":    &r.Available,
+		"updatedReplicas":      &r.Updated,
+		"updatedReadyReplicas": &r.UpdatedReady,
+	})
+}
+
+func specReplicas(obj *unstructured.Unstructured, r *Report) error {
+	n, found, err := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+	if err != nil {
+		return fmt.Errorf("reading spec.replicas: %w", err)
+	}
+	if found {
+		replicas := int32(n) //nolint:gosec // the API server's schema says int32
+		r.SpecReplicas = &replicas
+	}
+	return nil
+}
+
+// status reads what the workload kinds have in common, and the numbers under the kind's own names.
+func status(obj *unstructured.Unstructured, r *Report, numbers map[string]*int32) error {
+	observed, _, err := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	if err != nil {
+		return fmt.Errorf("reading status.observedGeneration: %w", err)
+	}
+	r.ObservedGeneration = observed
+	for field, to := range numbers {
+		n, _, err := unstructured.NestedInt64(obj.Object, "status", field)
+		if err != nil {
+			return fmt.Errorf("reading status.%s: %w", field, err)
+		}
+		*to = int32(n) //nolint:gosec // the API server's schema says int32
+	}
+	for field, to := range map[string]*string{
+		"updateRevision": &r.UpdateRevision, "currentRevision": &r.CurrentRevision,
+	} {
+		if *to, _, err = unstructured.NestedString(obj.Object, "status", field); err != nil {
+			return fmt.Errorf("reading status.%s: %w", field, err)
+		}
+	}
+	return statusObjects(obj, r)
+}
+
+func statusObjects(obj *unstructured.Unstructured, r *Report) error {
+	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	if err != nil {
+		return fmt.Errorf("reading status.conditions: %w", err)
+	}
+	for _, c := range conditions {
+		m, ok := c.(map[string]any)
+		if !ok {
+			continue
+		}
+		var condition metav1.Condition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, &condition); err != nil {
+			return fmt.Errorf("reading status.conditions: %w", err)
+		}
+		r.Conditions = append(r.Conditions, condition)
+	}
+	report, found, err := unstructured.NestedMap(obj.Object, "status", "underway")
+	if err != nil {
+		return fmt.Errorf("reading status.underway: %w", err)
+	}
+	if !found {
+		return nil
+	}
+	r.Workload = &appsv1alpha1.WorkloadReport{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(report, r.Workload); err != nil {
+		return fmt.Errorf("reading status.underway: %w", err)
+	}
+	return nil
+}
+
+// scalers are the managers beside the hub that own spec.replicas.
+func scalers(entries []metav1.ManagedFieldsEntry) []string {
+	var out []string
+	for _, e := range entries {
+		if e.Manager == appsv1alpha1.FieldManagerHub || e.Manager == appsv1alpha1.FieldManagerHubHandover || e.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Spec map[string]any `json:"f:spec"`
+		}
+		raw := e.FieldsV1.GetRawBytes()
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			continue
+		}
+		if _, owns := fields.Spec["f:replicas"]; owns {
+			out = append(out, e.Manager)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,5 +1,0 @@
-package feedback
-
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-func of(obj *unstructured.Unstructured) (Report, error) { panic("todo") }
