@@ -1,0 +1,239 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// CacheVariable overrides where the built binaries are kept.
+const CacheVariable = "UNDERWAY_LAB_CACHE"
+
+// binaries are the paths of what the lab starts.
+type binaries struct {
+	etcd, controlPlane, kwok string
+}
+
+// target is one binary that is built from test/lab/binaries.
+type target struct {
+	name string
+	// what and first are for the progress line: what it is, and how long it takes
+	// from an empty build cache on two cores.
+	what, first string
+	// module is the folder of the target's module below test/lab/binaries, and
+	// pkg what to build there.
+	module, pkg string
+}
+
+func targets() []target {
+	return []target{
+		{name: "controlplane", what: "kube-apiserver, kube-controller-manager, kube-scheduler", first: "6 minutes", module: ".", pkg: "./controlplane"},
+		{name: "etcd", what: "etcd", first: "30 seconds", module: ".", pkg: "./etcd"},
+		{name: "kwok", what: "kwok", first: "2 minutes", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+	}
+}
+
+// Build builds the binaries that are not in the cache yet. Start does it too;
+// this is for those who want it done beforehand.
+func Build(ctx context.Context, source string, log io.Writer) error {
+	_, err := ensureBinaries(ctx, source, newProgress(log))
+	return err
+}
+
+func ensureBinaries(ctx context.Context, source string, log *progress) (binaries, error) {
+	paths, source, err := binaryPaths(source)
+	if err != nil {
+		return binaries{}, err
+	}
+	all := targets()
+	for i, t := range all {
+		if _, err := os.Stat(paths[i]); err == nil {
+			continue
+		}
+		b := builder{source: source, out: paths[i], log: log, count: fmt.Sprintf("%d of %d", i+1, len(all))}
+		if err := b.build(ctx, t); err != nil {
+			return binaries{}, err
+		}
+	}
+	return binaries{controlPlane: paths[0], etcd: paths[1], kwok: paths[2]}, nil
+}
+
+// findBinaries is ensureBinaries for a fleet that runs: it builds nothing.
+func findBinaries(source string) (binaries, error) {
+	paths, _, err := binaryPaths(source)
+	if err != nil {
+		return binaries{}, err
+	}
+	return binaries{controlPlane: paths[0], etcd: paths[1], kwok: paths[2]}, nil
+}
+
+// binaryPaths returns where each target's binary is, or will be, in the cache.
+func binaryPaths(source string) (paths []string, src string, err error) {
+	if source == "" {
+		if source, err = findSource(); err != nil {
+			return nil, "", err
+		}
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return nil, "", err
+	}
+	goVersion, err := exec.Command("go", "env", "GOVERSION").Output()
+	if err != nil {
+		return nil, "", fmt.Errorf("asking go for its version: %w", err)
+	}
+	for _, t := range targets() {
+		key, err := cacheKey(source, t, string(goVersion))
+		if err != nil {
+			return nil, "", err
+		}
+		paths = append(paths, filepath.Join(cache, t.name+"-"+key, t.name))
+	}
+	return paths, source, nil
+}
+
+// findSource looks for test/lab/binaries from the working directory upwards:
+// tests run in their package's folder, the command anywhere in the tree.
+func findSource() (string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		source := filepath.Join(dir, "test", "lab", "binaries")
+		if _, err := os.Stat(filepath.Join(source, "go.mod")); err == nil {
+			return source, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no test/lab/binaries in %s or above it", wd)
+		}
+	}
+}
+
+func cacheDir() (string, error) {
+	if dir := os.Getenv(CacheVariable); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder (set %s): %w", CacheVariable, err)
+	}
+	return filepath.Join(dir, "underway-lab"), nil
+}
+
+func buildFlags() []string { return []string{"-ldflags=-s -w", "-trimpath"} }
+
+// cacheKey changes with everything that changes the binary: the versions the
+// module pins, its main, the compiler and how it is called.
+func cacheKey(source string, t target, goVersion string) (string, error) {
+	module := filepath.Join(source, t.module)
+	files := []string{filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")}
+	if strings.HasPrefix(t.pkg, "./") {
+		mains, err := filepath.Glob(filepath.Join(module, t.pkg, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		slices.Sort(mains)
+		files = append(files, mains...)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s\n", strings.TrimSpace(goVersion), t.pkg, buildFlags())
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("cache key of %s: %w", t.name, err)
+		}
+		fmt.Fprintf(h, "%s %d\n", filepath.Base(file), len(data))
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// builder builds one target into the cache.
+type builder struct {
+	source string
+	out    string
+	count  string
+	log    *progress
+}
+
+// build builds under a lock, so that two processes that start together build
+// once, and into a folder that gets its name when all is done, so that a build
+// that was cut short is never taken for a finished one. The kernel drops the
+// lock of a process that dies.
+func (b builder) build(ctx context.Context, t target) error {
+	final := filepath.Dir(b.out)
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return err
+	}
+	unlock, err := b.lock(ctx, final+".lock", t)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(b.out); err == nil {
+		return nil
+	}
+	tmp := final + ".tmp"
+	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {
+		return err
+	}
+	if err := b.compile(ctx, t, filepath.Join(tmp, t.name)); err != nil {
+		return err
+	}
+	return os.Rename(tmp, final)
+}
+
+func (b builder) compile(ctx context.Context, t target, out string) error {
+	args := append([]string{"build", "-C", filepath.Join(b.source, t.module)}, buildFlags()...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, t.pkg)...)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	// go starts compilers: they end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+	what := fmt.Sprintf("building %s (%s; about %s the first time)", t.what, b.count, t.first)
+	b.log.printf("%s", what)
+	began := time.Now()
+	stop := b.log.every(20*time.Second, what)
+	output, err := cmd.CombinedOutput()
+	stop()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", t.what, err, output)
+	}
+	b.log.printf("built %s in %ds", t.what, int(time.Since(began).Seconds()))
+	return nil
+}
+
+func (b builder) lock(ctx context.Context, path string, t target) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	stop := b.log.every(20*time.Second, "waiting for another process that builds "+t.what)
+	defer stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), f.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

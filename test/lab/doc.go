@@ -1,0 +1,67 @@
+// Package lab starts a fleet of real Kubernetes control planes on one machine,
+// without Docker: a hub and its members, each with etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler and simulated nodes (KWOK). The demo,
+// the integration tests and the benchmarks run on it. It imports nothing of
+// ours, so that what it shows is what a cluster shows.
+//
+//	fleet, err := lab.Start(ctx, lab.Options{Members: 3, Nodes: 3, Audit: true, Log: os.Stderr})
+//	defer fleet.Stop()
+//	client := kubernetes.NewForConfigOrDie(fleet.Member("member-1").RESTConfig())
+//	agent, err := fleet.Run("agent-1", binary, []string{"--kubeconfig", fleet.Member("member-1").Kubeconfig()}, nil)
+//
+// # Clusters
+//
+// Members are named member-1, member-2 ... unless Options.MemberNames says
+// otherwise; the hub is named hub. Nodes are named <cluster>-node-<n>, n from 0,
+// carry the label type=kwok, [PoolLabel] (a, b in turn) and the topology labels
+// (region = the cluster, zones a, b, c in turn), and have room for 2000 pods.
+//
+// [Cluster.Stop], [Cluster.Start], [Cluster.Restart], [Cluster.Pause] and
+// [Cluster.Resume] act on parts (none named: all of them), and keep addresses,
+// credentials and data. [Cluster.Wipe] keeps addresses and credentials and
+// forgets the data: another cluster under the same name, with a kube-system
+// namespace of another UID. [Cluster.Backup] and [Cluster.Restore] play a
+// restored etcd. [Cluster.Link] is a way to the API server that can be cut and
+// slowed. [Cluster.KubeconfigFor] issues a credential that expires.
+//
+// With Options.Audit every request but the reads of Kubernetes' own components
+// is in the audit log; [Cluster.Mark] and [Cluster.Since] count requests.
+//
+// # Images of simulated nodes
+//
+// A simulated kubelet does what a real one was seen doing. It first reports the
+// pod's new observedGeneration (the old container still runs), and half a second
+// later the changed containers, and only those, have a new containerID, imageID
+// and startedAt and a restartCount one higher. It respects readiness gates,
+// leaves conditions of others alone, lists containers by name, restarts native
+// sidecars alone, and follows a resize without a restart. Pods whose
+// restartPolicy is not Always complete after a second.
+//
+// An image misbehaves when its reference, name or tag, holds one of these words
+// (several may be combined; N is a number, s or ms its unit):
+//
+//	never-ready     the container runs and never becomes ready
+//	slow-pull-Ns    the old container goes on for N before the new one runs
+//	slow-start-Ns   the new container runs N before it is ready
+//	slow-stop-Ns    a deleted pod takes N to go, its grace period at most
+//	pull-fails      ErrImagePull; image, imageID and containerID stay the old ones
+//	crash           CrashLoopBackOff, restarting after 10 s, 20 s, 40 s ...
+//	same-digest     in the name: all tags of it are one image, so imageID does
+//	                not change and status.image goes on naming the first tag
+//	prefixed        status.image is docker.io/library/<image>
+//	runs-forever    a pod of restartPolicy Never or OnFailure does not complete
+//	exit-1          such a pod fails instead of completing
+//
+// # What it owns
+//
+// Every process is killed by the kernel when the process that called [Start] is
+// gone, however that happened, and what is left of its directory is removed by
+// the next Start. A detached fleet (the command lab) outlives its creator; the
+// state file in its directory names its processes by pid and start time, and
+// they carry a random mark in their environment, so that [Down] ends exactly
+// these.
+//
+// The binaries are built on first use from test/lab/binaries into a cache
+// outside the tree: $UNDERWAY_LAB_CACHE, by default underway-lab in the user's
+// cache folder.
+package lab
