@@ -28,7 +28,7 @@ const (
 // CloneSet runs replicas of one pod template without identity.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:shortName=clone,categories=all;underway
+// +kubebuilder:resource:shortName=clone,categories=underway
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=".spec.replicas",description="Pods that should exist."

@@ -10,7 +10,7 @@ import (
 // UnitedDeployment is one workload in several places: clusters of the fleet, or node pools of one cluster.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:shortName=ud,categories=all;underway
+// +kubebuilder:resource:shortName=ud,categories=underway
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
 // +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=".spec.replicas",description="The total of replicas; empty: the sum of the subsets, or 1."

@@ -7,12 +7,23 @@ import (
 // MemberCluster is a cluster that the hub pushes to.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=mc;member
+// +kubebuilder:storageversion
+// +kubebuilder:resource:scope=Cluster,shortName=mc;member,categories=underway
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the hub pushes to and hears from the member."
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Why it is or is not ready."
+// +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=".status.kubernetesVersion",description="Version of the member's API server."
+// +kubebuilder:printcolumn:name="HEARD",type=date,JSONPath=".status.lastHeardAt",description="When the member last answered, as of the last change."
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="SERVER",type=string,priority=1,JSONPath=".status.server",description="The address the hub talks to."
+// +kubebuilder:printcolumn:name="IDENTITY",type=string,priority=1,JSONPath=".status.identity",description="UID of the member's kube-system namespace."
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')",message="the name of a MemberCluster must be a DNS label: lower-case letters, digits and '-', at most 63 characters; choose another name"
 type MemberCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   MemberClusterSpec   `json:"spec,omitempty"`
+	// +required
+	Spec MemberClusterSpec `json:"spec,omitempty"`
+	// +optional
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
 
@@ -26,26 +37,43 @@ type MemberClusterList struct {
 }
 
 // MemberClusterSpec says how to reach a member and who may use it.
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecretRef) != has(self.clusterRef)",message="exactly one of kubeconfigSecretRef and clusterRef must be set; kubectl underway join writes the first"
 type MemberClusterSpec struct {
 	// KubeconfigSecretRef names a Secret in the install namespace with key "kubeconfig".
+	// +optional
 	KubeconfigSecretRef *SecretReference `json:"kubeconfigSecretRef,omitempty"`
 	// ClusterRef names a Cluster API Cluster. Accepted, not acted on yet.
+	// +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
 	// InsecureSkipTLSVerify allows a kubeconfig that skips verification. Default false.
+	// +optional
 	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
 	// AllowedNamespaces selects the hub's Namespaces whose UnitedDeployments reach this member. Nil: none; {}: all.
+	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
 }
 
 // SecretReference names a Secret in the install namespace.
 type SecretReference struct {
+	// Name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
 // ClusterReference names a Cluster API Cluster.
 type ClusterReference struct {
+	// Namespace of the Cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// Name of the Cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // MemberClusterStatus is what was seen of the member.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+)
+
+// maxLength of an int-or-string: the longest percent anybody needs. Without a bound the API server refuses every rule
+// on such a field, and with it the CRD.
+const maxLength = 16
+
+// A kind of int-or-string field: the rule and what to write instead.
+type kind struct {
+	rule, message string
+}
+
+// number is the part of a rule that judges a number; typed clients read it as int32, so a larger one would keep them
+// from reading the whole list.
+const number = "type(self) == int ? self >= 0 && self <= 2147483647 : "
+
+// intOrString returns the kind of the field at path ("spec.updateStrategy.partition", "[]" for list items, "{}" for
+// map values).
+func intOrString(path string) (kind, bool) {
+	percent := kind{
+		rule:    number + `self.matches('^[0-9]+([.][0-9]+)?%$')`,
+		message: `must be a number >= 0 or a percent such as "25%"; write 50 instead of "50"`,
+	}
+	whole := kind{
+		rule:    number + `self.matches('^[0-9]+%$')`,
+		message: `must be a number >= 0 or a whole percent such as "25%"; write 50 instead of "50"`,
+	}
+	share := kind{
+		rule:    number + `self.matches('^(100|[0-9]{1,2})%$')`,
+		message: `must be a number >= 0 or a whole percent from "0%" to "100%"; write 50 instead of "50"`,
+	}
+	kinds := map[string]kind{
+		"updateStrategy.partition":                    percent,
+		"updateStrategy.maxUnavailable":               whole,
+		"updateStrategy.maxSurge":                     whole,
+		"updateStrategy.rollingUpdate.partition":      percent,
+		"updateStrategy.rollingUpdate.maxUnavailable": whole,
+		"updateStrategy.rollingUpdate.maxSurge":       whole,
+		"scaleStrategy.maxUnavailable":                whole,
+		"updateStrategy.manualUpdate.partition":       percent,
+		"updateStrategy.manualUpdate.partitions{}":    percent,
+	}
+	for _, list := range []string{"topology.subsets[].", "topology.subsetTemplates[]."} {
+		for _, field := range []string{"replicas", "minReplicas", "maxReplicas"} {
+			kinds[list+field] = share
+		}
+	}
+	k, ok := kinds[strings.TrimPrefix(path, "spec.")]
+	return k, ok
+}
+
+// complete adds to a CRD what controller-gen cannot say, and returns its name.
+func complete(crd map[string]any) (string, error) {
+	label(crd)
+	name, _ := dig(crd, "metadata")["name"].(string)
+	spec := dig(crd, "spec")
+	versions, _ := spec["versions"].([]any)
+	if name == "" || len(versions) != 1 {
+		return name, fmt.Errorf("CRD %q: want one version, found %d", name, len(versions))
+	}
+	version, _ := versions[0].(map[string]any)
+	if err := bound("", dig(version, "schema", "openAPIV3Schema")); err != nil {
+		return name, fmt.Errorf("CRD %s: %w", name, err)
+	}
+	if spec["group"] == appsv1alpha1.GroupVersion.Group {
+		newer := maps.Clone(version)
+		newer["name"], newer["storage"] = "v1beta1", false
+		spec["versions"] = []any{version, newer}
+	}
+	spec["conversion"] = map[string]any{"strategy": "None"}
+	return name, nil
+}
+
+// bound walks a schema and gives every int-or-string its length and its rule.
+func bound(path string, schema map[string]any) error {
+	var errs []error
+	if schema["x-kubernetes-int-or-string"] == true {
+		k, ok := intOrString(path)
+		if !ok {
+			return fmt.Errorf("%s is an int-or-string without a kind: add it to intOrString", path)
+		}
+		schema["maxLength"] = maxLength
+		schema["x-kubernetes-validations"] = []any{map[string]any{"rule": k.rule, "message": k.message}}
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		errs = append(errs, bound(strings.TrimPrefix(path+"."+name, "."), dig(properties, name)))
+	}
+	if items := dig(schema, "items"); len(items) > 0 {
+		errs = append(errs, bound(path+"[]", items))
+	}
+	if values := dig(schema, "additionalProperties"); len(values) > 0 {
+		errs = append(errs, bound(path+"{}", values))
+	}
+	return errors.Join(errs...)
+}
+
+// label marks an object as ours.
+func label(object map[string]any) {
+	metadata := dig(object, "metadata")
+	labels, ok := metadata["labels"].(map[string]any)
+	if !ok {
+		labels = map[string]any{}
+		metadata["labels"] = labels
+	}
+	labels[appsv1alpha1.LabelPartOf] = appsv1alpha1.PartOf
+}
+
+// dig returns the map at path, or an empty one.
+func dig(object map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		next, ok := object[name].(map[string]any)
+		if !ok {
+			return map[string]any{}
+		}
+		object = next
+	}
+	return object
+}
