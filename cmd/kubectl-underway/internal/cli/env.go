@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	// Cloud users log in by auth-provider and exec plugins.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/cmd/internal/boot"
+	"github.com/underway-dev/underway/hub/screen"
+)
+
+// UserAgent is how the plugin names itself to API servers.
+const UserAgent = "kubectl-underway"
+
+// FieldManager owns what the plugin writes by itself; what it installs is owned by hub/install.
+const FieldManager = "kubectl-underway"
+
+// Connect makes a client for a cluster; tests replace it by a fake.
+type Connect func(*rest.Config) (client.WithWatch, error)
+
+// Env is the world a verb runs in.
+type Env struct {
+	genericiooptions.IOStreams
+	Clock   clock.Clock
+	Connect Connect
+	// Config turns kubectl's flags into a client config.
+	Config func(*genericclioptions.ConfigFlags) (*rest.Config, error)
+}
+
+// New is the real world.
+func New() *Env {
+	return &Env{
+		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+		Clock:     clock.RealClock{},
+		Connect: func(cfg *rest.Config) (client.WithWatch, error) {
+			return client.NewWithWatch(cfg, client.Options{Scheme: Scheme()})
+		},
+		Config: func(f *genericclioptions.ConfigFlags) (*rest.Config, error) { return f.ToRESTConfig() },
+	}
+}
+
+// Scheme knows our kinds and Kubernetes' own.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			panic(fmt.Sprintf("a scheme of constants cannot fail: %v", err))
+		}
+	}
+	metav1.AddToGroupVersion(s, corev1.SchemeGroupVersion)
+	return s
+}
+
+// Client connects to the cluster that the flags name.
+func (e *Env) Client(flags *genericclioptions.ConfigFlags) (client.WithWatch, error) {
+	cfg, err := e.RESTConfig(flags)
+	if err != nil {
+		return nil, err
+	}
+	return e.Connect(cfg)
+}
+
+// RESTConfig reads the flags, $KUBECONFIG and the default file, as kubectl does.
+func (e *Env) RESTConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	cfg, err := e.Config(flags)
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to talk to: %w", err)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = UserAgent + "/" + boot.Version()
+	cfg.QPS = -1
+	return cfg, nil
+}
+
+// Terminal returns the size of the terminal that stdout is, and whether it is one.
+func (e *Env) Terminal() (width, height int, ok bool) {
+	f, isFile := e.Out.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(f.Fd()))
+	return width, height, err == nil && width > 0
+}
+
+// Style is how to draw on stdout.
+func (e *Env) Style(wide, noHeaders, noColor bool) screen.Style {
+	width, _, terminal := e.Terminal()
+	_, unwanted := os.LookupEnv("NO_COLOR")
+	style := screen.Style{Wide: wide, NoHeaders: noHeaders, Color: terminal && !noColor && !unwanted}
+	if terminal && !wide {
+		style.Width = width
+	}
+	return style
+}
+
+// Note writes one line to stderr.
+func (e *Env) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...)
+}
+
+// Say writes one line to stdout.
+func (e *Env) Say(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.Out, format+"\n", args...)
+}

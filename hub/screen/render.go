@@ -1,0 +1,147 @@
+package screen
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Style is how text is drawn.
+type Style struct {
+	// Width cuts lines to the terminal's; 0 is no limit.
+	Width int
+	// Color marks states.
+	Color bool
+	// Wide adds columns.
+	Wide bool
+	// NoHeaders leaves the line of column names out.
+	NoHeaders bool
+}
+
+const (
+	gap   = "   "
+	label = 8
+)
+
+// Render draws the tree, each line ended by a line break.
+func (t Tree) Render(style Style) string {
+	var out strings.Builder
+	line := func(s string) { out.WriteString(fit(s, style.Width) + "\n") }
+
+	line(t.headline())
+	if t.Frozen != nil {
+		line(pad("FROZEN", label) + gap + t.Frozen.String())
+	}
+	for i, why := range t.Why {
+		line(pad(first(i, "WHY"), label) + gap + fmt.Sprintf("%s: %s (%s)", why.Type, why.Message, why.Since))
+	}
+	for _, row := range t.table(style) {
+		out.WriteString(row + "\n")
+	}
+	if t.Next != "" {
+		// A command that is cut cannot be copied.
+		out.WriteString(pad("NEXT", label) + gap + t.Next + "\n")
+	}
+	return out.String()
+}
+
+func first(i int, word string) string {
+	if i == 0 {
+		return word
+	}
+	return ""
+}
+
+func (t Tree) headline() string {
+	rev := "rev " + t.To
+	if t.From != t.To {
+		rev = "rev " + t.From + " -> " + t.To
+	}
+	counts := fmt.Sprintf("%d of %d pods, %d ready, %d granted, %d updated, %d in place",
+		t.Replicas, t.Desired, t.Ready, t.Granted, t.Updated, t.InPlace)
+	if t.Recreated > 0 {
+		counts += fmt.Sprintf(", %d recreated", t.Recreated)
+	}
+	return strings.Join([]string{t.Namespace + "/" + t.Name, rev, string(t.State), counts, t.Age}, gap)
+}
+
+// table lays the rows out in columns; only the last one (why) is cut to the width.
+func (t Tree) table(style Style) []string {
+	header := []string{"SUBSET", "MEMBER", "GRANTED", "UPDATED", "READY", "IN PLACE"}
+	if style.Wide {
+		header = append(header, "RECREATED", "PARTITION", "WORKLOAD")
+	}
+	header = append(header, "STATE", "WHY")
+	var cells [][]string
+	if !style.NoHeaders {
+		cells = append(cells, header)
+	}
+	for i, r := range t.Rows {
+		cells = append(cells, r.cells(i == len(t.Rows)-1, style))
+	}
+	return columns(cells, style)
+}
+
+func (r Row) cells(last bool, style Style) []string {
+	branch := "├─ "
+	if last {
+		branch = "└─ "
+	}
+	cells := []string{
+		branch + r.Subset, r.Member,
+		fmt.Sprintf("%d/%d", r.Granted, r.Desired), number(r.Updated), fmt.Sprintf("%d/%d", r.Ready, r.Desired), r.InPlace,
+	}
+	if style.Wide {
+		cells = append(cells, number(r.Recreated), number(r.Partition), r.Workload)
+	}
+	return append(cells, r.State, r.Why)
+}
+
+func number(n int32) string { return strconv.Itoa(int(n)) }
+
+func columns(cells [][]string, style Style) []string {
+	var widths []int
+	for _, row := range cells {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	lines := make([]string, 0, len(cells))
+	for _, row := range cells {
+		var b strings.Builder
+		for i, c := range row[:len(row)-1] {
+			b.WriteString(pad(c, widths[i]) + gap)
+		}
+		line := strings.TrimRight(fit(b.String()+row[len(row)-1], style.Width), " ")
+		lines = append(lines, paint(line, row[len(row)-2], style))
+	}
+	return lines
+}
+
+// paint colours the state's word in a line: green when done, yellow while it waits or moves, red when it needs a look.
+func paint(line, state string, style Style) string {
+	code := colourOf(state)
+	at := strings.LastIndex(line, gap+state)
+	if !style.Color || code == "" || at < 0 {
+		return line
+	}
+	at += len(gap)
+	return line[:at] + "\x1b[" + code + "m" + state + "\x1b[0m" + line[at+len(state):]
+}
+
+func colourOf(state string) string {
+	switch state {
+	case "Current", "Ready":
+		return "32"
+	case "Updating", "Held", "Waiting", "Leaving", "Pending":
+		return "33"
+	case "Stale", "Conflict", "Refused", "Blocked", "Unreachable", "Broken":
+		return "31"
+	default:
+		return ""
+	}
+}
