@@ -1,0 +1,163 @@
+package inplace
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+)
+
+// PatchKind is the step of an update that a patch is.
+type PatchKind string
+
+// Values of PatchKind.
+const (
+	// PatchDrain sets the gate to False (pods/status).
+	PatchDrain PatchKind = "Drain"
+	// PatchUpdate changes images, labels, annotations and the state in one patch (pods).
+	PatchUpdate PatchKind = "Update"
+	// PatchReturn sets the gate to True (pods/status): an update is proven or given up, or the pod is new.
+	PatchReturn PatchKind = "Return"
+	// PatchRepair writes annotations only (pods): a state that cannot be read, or a parked update that is void.
+	PatchRepair PatchKind = "Repair"
+)
+
+// Patch is one write to one pod, valid for exactly the version that Ref names.
+type Patch struct {
+	Ref
+	Kind PatchKind
+	// At is when it was decided; the condition's transition time of Drain and Return.
+	At time.Time
+	// To is the revision the pod is moved to (Update), or keeps (the others).
+	To string
+	// Images is container name to image. Update only.
+	Images map[string]string
+	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
+	Metadata MetadataChange
+	// Because is one sentence.
+	Because string
+}
+
+// Create is a pod to create.
+type Create struct {
+	// Object is the whole pod (podseed.Object). Its name is derived, so a second create collides instead of doubling.
+	Object *unstructured.Unstructured
+	// Revision is the revision it is created at.
+	Revision string
+	Because  string
+}
+
+// Delete is a pod to delete, with its UID and resourceVersion as preconditions.
+type Delete struct {
+	Ref
+	Because string
+}
+
+// Population is what scaling decided: who should exist. It says nothing about who moves.
+type Population struct {
+	Creates []Create
+	Deletes []Delete
+	// Holds say why pods that should be created or deleted are not.
+	Holds []Hold
+	// LookAgainIn is when time alone changes the answer; 0: never.
+	LookAgainIn time.Duration
+}
+
+// HoldKind says what pods wait for.
+type HoldKind string
+
+// Values of HoldKind, in the order in which a Decision lists them.
+const (
+	// HoldInvalid: the spec cannot be read.
+	HoldInvalid HoldKind = "Invalid"
+	// HoldRefused: the change cannot be made as the policy demands.
+	HoldRefused HoldKind = "Refused"
+	// HoldPaused: the release is paused.
+	HoldPaused HoldKind = "Paused"
+	// HoldOnDelete: pods move when somebody deletes them.
+	HoldOnDelete HoldKind = "OnDelete"
+	// HoldPartition: the partition keeps pods where they are.
+	HoldPartition HoldKind = "Partition"
+	// HoldBudget: as many pods are unavailable as may be.
+	HoldBudget HoldKind = "Budget"
+	// HoldDrain: pods are being taken out of service.
+	HoldDrain HoldKind = "Drain"
+	// HoldGrace: drained pods wait for the grace period.
+	HoldGrace HoldKind = "Grace"
+	// HoldProof: patched pods are not proven to run the new image yet.
+	HoldProof HoldKind = "Proof"
+	// HoldScale: pods to create or delete wait.
+	HoldScale HoldKind = "Scale"
+)
+
+// Hold is a pause with its reason.
+type Hold struct {
+	Kind HoldKind
+	// Pods is how many pods wait for this.
+	Pods int32
+	// Because is one sentence, equal for equal situations.
+	Because string
+}
+
+// Event is one aggregated event, to be emitted after the act succeeded.
+type Event struct {
+	// Type is corev1.EventTypeNormal or EventTypeWarning.
+	Type    string
+	Reason  string
+	Message string
+}
+
+// Decision is what to do now, and what was seen.
+type Decision struct {
+	Creates []Create
+	Deletes []Delete
+	Patches []Patch
+	// Holds say why pods that could move do not, most important first. Empty when nothing waits.
+	Holds []Hold
+	// Events are aggregated: at most one per kind and ten pods.
+	Events  []Event
+	Summary Summary
+	// LookAgainIn is when time alone changes the answer; 0: never, a watch wakes us.
+	LookAgainIn time.Duration
+}
+
+// Quiet reports whether there is nothing to write.
+func (d Decision) Quiet() bool {
+	return len(d.Creates) == 0 && len(d.Deletes) == 0 && len(d.Patches) == 0
+}
+
+// Because is the sentence of the most important hold, empty when nothing waits.
+func (d Decision) Because() string {
+	if len(d.Holds) == 0 {
+		return ""
+	}
+	return d.Holds[0].Because
+}
+
+// Summary is what was seen, ready to be written into a status.
+type Summary struct {
+	// Replicas counts active pods; Ready and Available those of them.
+	Replicas  int32
+	Ready     int32
+	Available int32
+	// Updated counts pods proven to run the update revision; the next two those of them.
+	Updated          int32
+	UpdatedReady     int32
+	UpdatedAvailable int32
+	// ExpectedUpdated is replicas minus partition; -1 when the spec cannot be read.
+	ExpectedUpdated int32
+	// Asked counts pods asked to run the update revision, proven or not.
+	Asked int32
+	// InPlace counts the Updated that got there by a patch, Recreated those that replaced a pod of another revision.
+	InPlace   int32
+	Recreated int32
+	// Refused and Broken have at most 10 entries each.
+	Refused []appsv1alpha1.PodProblem
+	Broken  []appsv1alpha1.PodProblem
+}
+
+// Done reports whether every pod that should be updated is updated and available, and all wanted pods are there.
+func (s Summary) Done(replicas int32) bool {
+	return s.ExpectedUpdated >= 0 && s.Replicas == replicas && s.Available >= replicas && s.Updated >= s.ExpectedUpdated
+}

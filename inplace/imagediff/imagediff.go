@@ -1,0 +1,219 @@
+package imagediff
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/revision"
+)
+
+// recreate ends every sentence about a field that cannot be changed in place.
+const recreate = "changes need a recreate"
+
+// Refusal is the error of a change that cannot be made in place.
+type Refusal struct {
+	// Fields are the reasons, each "<JSON path>: why", sorted; never empty.
+	Fields []string
+}
+
+// Error names all fields.
+func (r *Refusal) Error() string {
+	return strings.Join(r.Fields, "; ")
+}
+
+// Between is what must be changed in place to bring a pod from the old raw template to the new one. The error is a
+// *Refusal when a field forbids it, and another error when a template cannot be read; either way nothing may be patched.
+func Between(oldTemplate, newTemplate []byte) (inplace.Change, error) {
+	older, err := read(oldTemplate)
+	if err != nil {
+		return inplace.Change{}, fmt.Errorf("the old template: %w", err)
+	}
+	newer, err := read(newTemplate)
+	if err != nil {
+		return inplace.Change{}, fmt.Errorf("the new template: %w", err)
+	}
+	d := diff{}
+	d.fields("", older, newer, "metadata", "spec")
+	if err := d.metadata(older, newer); err != nil {
+		return inplace.Change{}, err
+	}
+	if err := d.spec(older, newer); err != nil {
+		return inplace.Change{}, err
+	}
+	d.environment(newer)
+	if len(d.refused) > 0 {
+		slices.Sort(d.refused)
+		return inplace.Change{}, &Refusal{Fields: slices.Compact(d.refused)}
+	}
+	return d.change, nil
+}
+
+// object is one JSON object.
+type object = map[string]any
+
+// diff collects what changes and what forbids it.
+type diff struct {
+	change  inplace.Change
+	refused []string
+}
+
+// read parses a template in canonical form, so that nulls, empty maps and key order cannot make a difference.
+func read(raw []byte) (object, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, fmt.Errorf("is empty")
+	}
+	canonical, err := revision.Canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	var o object
+	d := json.NewDecoder(bytes.NewReader(canonical))
+	d.UseNumber()
+	if err := d.Decode(&o); err != nil {
+		return nil, fmt.Errorf("is not an object: %w", err)
+	}
+	return o, nil
+}
+
+func (d *diff) refuse(path, why string) {
+	d.refused = append(d.refused, path+": "+why)
+}
+
+// fields refuses every difference between two objects except below the keys that the caller looks at itself.
+func (d *diff) fields(path string, older, newer object, except ...string) {
+	for _, key := range keys(older, newer) {
+		if !slices.Contains(except, key) && !reflect.DeepEqual(older[key], newer[key]) {
+			d.refuse(path+key, recreate)
+		}
+	}
+}
+
+// keys are the keys of both, sorted.
+func keys(a, b object) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (d *diff) spec(older, newer object) error {
+	oldSpec, err := child(older, "spec")
+	if err != nil {
+		return err
+	}
+	newSpec, err := child(newer, "spec")
+	if err != nil {
+		return err
+	}
+	d.fields("spec.", oldSpec, newSpec, "containers", "initContainers")
+	if err := d.containers("spec.containers", oldSpec["containers"], newSpec["containers"]); err != nil {
+		return err
+	}
+	return d.containers("spec.initContainers", oldSpec["initContainers"], newSpec["initContainers"])
+}
+
+// containers compares two lists of containers by name.
+func (d *diff) containers(path string, older, newer any) error {
+	oldNames, oldByName, err := byName(path, older)
+	if err != nil {
+		return err
+	}
+	newNames, newByName, err := byName(path, newer)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(oldNames, newNames) {
+		d.refuseList(path, oldNames, newNames)
+		return nil
+	}
+	for _, name := range newNames {
+		if err := d.container(path, name, oldByName[name], newByName[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseList says which containers came or went, or that only their order changed.
+func (d *diff) refuseList(path string, older, newer []string) {
+	before := len(d.refused)
+	for _, name := range newer {
+		if !slices.Contains(older, name) {
+			d.refuse(at(path, name), "an added container needs a recreate")
+		}
+	}
+	for _, name := range older {
+		if !slices.Contains(newer, name) {
+			d.refuse(at(path, name), "a removed container needs a recreate")
+		}
+	}
+	if len(d.refused) == before {
+		d.refuse(path, "a change of order needs a recreate")
+	}
+}
+
+func (d *diff) container(path, name string, older, newer object) error {
+	d.fields(at(path, name)+".", older, newer, "image")
+	if reflect.DeepEqual(older["image"], newer["image"]) {
+		return nil
+	}
+	image, ok := newer["image"].(string)
+	switch {
+	case !ok || image == "":
+		d.refuse(at(path, name)+".image", "has no image")
+	case path != "spec.containers":
+		d.refuse(at(path, name)+".image", recreate)
+	default:
+		if d.change.Images == nil {
+			d.change.Images = map[string]string{}
+		}
+		d.change.Images[name] = image
+	}
+	return nil
+}
+
+func at(path, name string) string {
+	return path + "[" + name + "]"
+}
+
+// byName reads a list of containers; a name that is missing or occurs twice makes the template unreadable.
+func byName(path string, list any) ([]string, map[string]object, error) {
+	if list == nil {
+		return nil, nil, nil
+	}
+	entries, ok := list.([]any)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s is not a list", path)
+	}
+	found := make(map[string]object, len(entries))
+	names := make([]string, 0, len(entries))
+	for i, entry := range entries {
+		c, _ := entry.(object)
+		name, _ := c["name"].(string)
+		if name == "" {
+			return nil, nil, fmt.Errorf("%s[%d] has no name", path, i)
+		}
+		if _, twice := found[name]; twice {
+			return nil, nil, fmt.Errorf("%s has two containers named %s", path, name)
+		}
+		found[name] = c
+		names = append(names, name)
+	}
+	return names, found, nil
+}
+
+func child(o object, key string) (object, error) {
+	if o[key] == nil {
+		return nil, nil
+	}
+	c, ok := o[key].(object)
+	if !ok {
+		return nil, fmt.Errorf("%s is not an object", key)
+	}
+	return c, nil
+}

@@ -1,0 +1,148 @@
+package inplace
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Phase is where a pod is in its life. What it runs, and whether an update is on its way, is not part of it.
+type Phase string
+
+// Values of Phase.
+const (
+	// PhasePending: bound or not, not every container has started yet.
+	PhasePending Phase = "Pending"
+	// PhaseRunning: started at least once. A crash loop is still running.
+	PhaseRunning Phase = "Running"
+	// PhaseTerminating: being deleted. It is never available and never touched.
+	PhaseTerminating Phase = "Terminating"
+	// PhaseTerminal: Succeeded or Failed. The engine never picks it.
+	PhaseTerminal Phase = "Terminal"
+)
+
+// Gate is the state of the readiness gate InPlaceUpdateReady, which takes a pod out of service during an update.
+type Gate string
+
+// Values of Gate.
+const (
+	// GateNone: the pod has no such gate, so it cannot be drained.
+	GateNone Gate = "None"
+	// GateUnset: the gate is there and its condition was never written; the pod cannot become Ready.
+	GateUnset Gate = "Unset"
+	// GateFalse: drained, or draining.
+	GateFalse Gate = "False"
+	// GateTrue: in service as far as we are concerned.
+	GateTrue Gate = "True"
+)
+
+// Ref names exactly one version of one pod.
+type Ref struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Pod is what was seen of one pod.
+type Pod struct {
+	Ref
+
+	Phase   Phase
+	Node    string
+	Created time.Time
+	// Generation and ObservedGeneration are metadata.generation and status.observedGeneration; 0 where not set.
+	Generation         int64
+	ObservedGeneration int64
+
+	// Labels, Annotations and Finalizers are read-only views of the pod's own.
+	Labels      map[string]string
+	Annotations map[string]string
+	Finalizers  []string
+
+	// Revision is the label controller-revision-hash: what the pod was asked to run. step.Prove says whether it does.
+	Revision string
+	// Replaces is the revision of the pod that this one was created to replace; empty for a pod of a scale-up.
+	Replaces string
+
+	// Ready is the pod's Ready condition. Available: Ready for minReadySeconds, the gate not False, Running.
+	Ready     bool
+	Available bool
+	// AvailableIn is how long a Ready pod still has to stay so to be available.
+	AvailableIn time.Duration
+	// ReadySince is the last transition of the Ready condition, by the kubelet's clock: to be shown, not judged.
+	ReadySince time.Time
+
+	Gate Gate
+	// GateSince is the last transition of the gate's condition, by the clock of the agent that wrote it.
+	GateSince time.Time
+
+	// State is the parsed annotation of the last in-place update, nil when there is none.
+	State *State
+	// StateProblem says why the annotation cannot be read. Then State is nil and what the pod runs is unknown.
+	StateProblem string
+	// Parked is an update that OpenKruise parked for its grace period, nil when there is none. Its revision label and
+	// state are written already, its images are not.
+	Parked *Parked
+
+	// Containers are the pod's own containers in spec order (no init containers).
+	Containers []Container
+
+	// ReadyIn names the EndpointSlices that list the pod as ready.
+	ReadyIn []string
+	// PublishedIn names those that publish it although it is not ready; they do not hold up a drain.
+	PublishedIn []string
+
+	// Seen are our own clock's marks about this pod.
+	Seen Seen
+
+	// SpecifiedDelete is set when the label apps.kruise.io/specified-delete asks for the pod's deletion.
+	SpecifiedDelete bool
+	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost, 0 where absent or unreadable.
+	DeletionCost int32
+}
+
+// Seen are moments on our own clock, kept by the caller in memory (podview.Memory). They start anew when the agent
+// does, which only makes us wait longer. The zero time means "now, for the first time".
+type Seen struct {
+	// SameSince is since when generation, observedGeneration, container ids, image ids and running are as they are.
+	SameSince time.Time
+	// NotReadySince is since when the pod is seen with the gate False and Ready=False.
+	NotReadySince time.Time
+	// DrainedSince is since when, moreover, no EndpointSlice that counts lists it as ready.
+	DrainedSince time.Time
+}
+
+// Container is one container of a pod: what is wanted and what runs.
+type Container struct {
+	Name string
+	// Image is spec's.
+	Image string
+	// RunningImage, ImageID and ContainerID are the status'.
+	RunningImage string
+	ImageID      string
+	ContainerID  string
+	RestartCount int32
+	// Known is false when the status does not mention the container.
+	Known   bool
+	Running bool
+	Ready   bool
+	// Waiting is the reason of the waiting state ("ImagePullBackOff"), WaitingMessage its message.
+	Waiting        string
+	WaitingMessage string
+}
+
+// Container returns the container of that name, nil if there is none.
+func (p *Pod) Container(name string) *Container {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Active reports whether the pod counts as one of the workload's pods: neither being deleted nor finished.
+func (p *Pod) Active() bool {
+	return p.Phase == PhasePending || p.Phase == PhaseRunning
+}

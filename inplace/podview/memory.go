@@ -1,0 +1,82 @@
+package podview
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/underway-dev/underway/inplace"
+)
+
+// Memory remembers, per pod, since when it looks as it does, on our own clock: the clocks of nodes and of the agent are
+// never compared. It is a cache: after a restart every wait begins anew, which is safe. It is safe for concurrent use.
+type Memory struct {
+	mu   sync.Mutex
+	pods map[types.UID]memo
+}
+
+type memo struct {
+	looks string
+	seen  inplace.Seen
+}
+
+// NewMemory returns an empty memory.
+func NewMemory() *Memory {
+	return &Memory{pods: map[types.UID]memo{}}
+}
+
+// Look records how the pod looks at now and returns the marks.
+func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inplace.Seen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.pods[pod.UID]
+	next := memo{looks: looks(pod)}
+	next.seen.SameSince = since(next.looks == last.looks, last.seen.SameSince, now)
+	g, _ := gate(pod)
+	ready := condition(pod, corev1.PodReady)
+	if g == inplace.GateFalse && (ready == nil || ready.Status != corev1.ConditionTrue) {
+		next.seen.NotReadySince = since(true, last.seen.NotReadySince, now)
+		if len(endpoints.Ready) == 0 {
+			next.seen.DrainedSince = since(true, last.seen.DrainedSince, now)
+		}
+	}
+	m.pods[pod.UID] = next
+	return next.seen
+}
+
+// since keeps the earlier mark while it holds.
+func since(holds bool, mark, now time.Time) time.Time {
+	if !holds || mark.IsZero() {
+		return now
+	}
+	return mark
+}
+
+// Forget drops a pod that is gone.
+func (m *Memory) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+}
+
+// Len is how many pods are remembered.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.pods)
+}
+
+// looks is what must stay the same for SameSince to stand.
+func looks(pod *corev1.Pod) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d/%d", pod.Generation, pod.Status.ObservedGeneration)
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		fmt.Fprintf(&b, "|%s %s %s %t", s.Name, s.ContainerID, s.ImageID, s.State.Running != nil)
+	}
+	return b.String()
+}

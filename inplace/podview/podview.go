@@ -1,0 +1,149 @@
+package podview
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// Around is what the pod object alone does not tell.
+type Around struct {
+	// Now is the time of the pass.
+	Now time.Time
+	// MinReadySeconds is the workload's.
+	MinReadySeconds int32
+	// Endpoints is which EndpointSlices name the pod (EndpointsOf).
+	Endpoints Endpoints
+	// Seen are our clock's marks (Memory.Look).
+	Seen inplace.Seen
+}
+
+// From reads pod. The result shares the pod's maps: treat both as read-only.
+func From(pod *corev1.Pod, around Around) inplace.Pod {
+	p := inplace.Pod{
+		Ref: inplace.Ref{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		},
+		Phase:              phase(pod),
+		Node:               pod.Spec.NodeName,
+		Created:            pod.CreationTimestamp.Time,
+		Generation:         pod.Generation,
+		ObservedGeneration: pod.Status.ObservedGeneration,
+		Labels:             pod.Labels,
+		Annotations:        pod.Annotations,
+		Finalizers:         pod.Finalizers,
+		Revision:           pod.Labels[appsv1alpha1.LabelPodRevision],
+		Replaces:           pod.Annotations[appsv1alpha1.AnnotationReplaces],
+		Containers:         containers(pod),
+		ReadyIn:            around.Endpoints.Ready,
+		PublishedIn:        around.Endpoints.Published,
+		Seen:               around.Seen,
+		DeletionCost:       deletionCost(pod),
+	}
+	p.State, p.StateProblem = state(pod)
+	p.Parked = parked(pod)
+	_, p.SpecifiedDelete = pod.Labels[appsv1alpha1.LabelSpecifiedDelete]
+	p.Gate, p.GateSince = gate(pod)
+	readiness(&p, pod, around)
+	return p
+}
+
+func phase(pod *corev1.Pod) inplace.Phase {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return inplace.PhaseTerminating
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		return inplace.PhaseTerminal
+	case pod.Status.Phase == corev1.PodRunning:
+		return inplace.PhaseRunning
+	default:
+		return inplace.PhasePending
+	}
+}
+
+// gate reads the readiness gate and its condition.
+func gate(pod *corev1.Pod) (inplace.Gate, time.Time) {
+	has := false
+	for _, g := range pod.Spec.ReadinessGates {
+		has = has || g.ConditionType == appsv1alpha1.ConditionInPlaceUpdateReady
+	}
+	if !has {
+		return inplace.GateNone, time.Time{}
+	}
+	c := condition(pod, appsv1alpha1.ConditionInPlaceUpdateReady)
+	switch {
+	case c == nil:
+		return inplace.GateUnset, time.Time{}
+	case c.Status == corev1.ConditionTrue:
+		return inplace.GateTrue, c.LastTransitionTime.Time
+	default:
+		return inplace.GateFalse, c.LastTransitionTime.Time
+	}
+}
+
+// readiness fills Ready and Available. The kubelet's transition time is compared with our clock here, as every
+// Kubernetes controller does for minReadySeconds; no proof and no drain rests on it.
+func readiness(p *inplace.Pod, pod *corev1.Pod, around Around) {
+	c := condition(pod, corev1.PodReady)
+	if c == nil {
+		return
+	}
+	p.ReadySince = c.LastTransitionTime.Time
+	p.Ready = c.Status == corev1.ConditionTrue && p.Active()
+	serving := p.Ready && p.Phase == inplace.PhaseRunning && p.Gate != inplace.GateFalse
+	if !serving {
+		return
+	}
+	if around.MinReadySeconds <= 0 {
+		p.Available = true
+		return
+	}
+	due := c.LastTransitionTime.Add(time.Duration(around.MinReadySeconds) * time.Second)
+	p.AvailableIn = max(due.Sub(around.Now), 0)
+	p.Available = p.AvailableIn == 0
+}
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func containers(pod *corev1.Pod) []inplace.Container {
+	out := make([]inplace.Container, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		c := inplace.Container{Name: pod.Spec.Containers[i].Name, Image: pod.Spec.Containers[i].Image}
+		for j := range pod.Status.ContainerStatuses {
+			if s := &pod.Status.ContainerStatuses[j]; s.Name == c.Name {
+				observe(&c, s)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func observe(c *inplace.Container, s *corev1.ContainerStatus) {
+	c.Known = true
+	c.RunningImage, c.ImageID, c.ContainerID = s.Image, s.ImageID, s.ContainerID
+	c.RestartCount, c.Ready = s.RestartCount, s.Ready
+	c.Running = s.State.Running != nil
+	if w := s.State.Waiting; w != nil {
+		c.Waiting, c.WaitingMessage = w.Reason, w.Message
+	}
+}
+
+func deletionCost(pod *corev1.Pod) int32 {
+	cost, err := strconv.ParseInt(pod.Annotations[appsv1alpha1.AnnotationDeletionCost], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(cost)
+}

@@ -1,0 +1,78 @@
+package inplace
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// State is the JSON of the annotation apps.kruise.io/inplace-update-state: OpenKruise's fields, and ours added
+// (generation, and containerID and image per container). It is written in the same patch as the images.
+type State struct {
+	// Revision is the full name of the revision the pod was patched to.
+	Revision string `json:"revision"`
+	// UpdateTimestamp is when the patch was decided.
+	UpdateTimestamp metav1.Time `json:"updateTimestamp"`
+	// LastContainerStatuses is what ran in each patched container before the patch.
+	LastContainerStatuses map[string]ContainerState `json:"lastContainerStatuses"`
+
+	UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata,omitempty"`
+	UpdateResources       bool `json:"updateResources,omitempty"`
+	UpdateImages          bool `json:"updateImages,omitempty"`
+
+	// The fields of OpenKruise's batches are carried, not interpreted: while one is set the update is not complete.
+	NextContainerImages      map[string]string `json:"nextContainerImages,omitempty"`
+	NextContainerRefMetadata json.RawMessage   `json:"nextContainerRefMetadata,omitempty"`
+	NextContainerResources   json.RawMessage   `json:"nextContainerResources,omitempty"`
+	PreCheckBeforeNext       json.RawMessage   `json:"preCheckBeforeNext,omitempty"`
+	ContainerBatchesRecord   json.RawMessage   `json:"containerBatchesRecord,omitempty"`
+
+	// Generation is the pod's metadata.generation as it is after the patch. Ours.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// ContainerState is what ran in a container before the patch.
+type ContainerState struct {
+	ImageID string `json:"imageID,omitempty"`
+	// ContainerID is nil in a state that OpenKruise wrote, and empty when nothing had started yet. Ours.
+	ContainerID *string `json:"containerID,omitempty"`
+	// Image is the name that the recorded container was started from; empty when that is not known. Ours.
+	Image string `json:"image,omitempty"`
+}
+
+// Parked is the JSON of the annotation apps.kruise.io/inplace-update-grace. We never write it.
+type Parked struct {
+	Revision        string            `json:"revision"`
+	ContainerImages map[string]string `json:"containerImages,omitempty"`
+	// MetaDataPatch is a strategic merge patch of the pod.
+	MetaDataPatch json.RawMessage `json:"metaDataPatch,omitempty"`
+	GraceSeconds  int32           `json:"graceSeconds,omitempty"`
+	// Problem says why the annotation cannot be read or carried out by us; then only its removal is possible.
+	Problem string `json:"-"`
+}
+
+// MetadataChange is a change of a pod's metadata. A nil value removes the key.
+type MetadataChange struct {
+	Labels           map[string]*string
+	Annotations      map[string]*string
+	AddFinalizers    []string
+	RemoveFinalizers []string
+}
+
+// Empty reports whether nothing changes.
+func (m MetadataChange) Empty() bool {
+	return len(m.Labels) == 0 && len(m.Annotations) == 0 && len(m.AddFinalizers) == 0 && len(m.RemoveFinalizers) == 0
+}
+
+// Change is what is to be changed in place to get from one template to another.
+type Change struct {
+	// Images is container name to new image.
+	Images map[string]string
+	// Metadata rides along.
+	Metadata MetadataChange
+}
+
+// Empty reports whether the two templates are equal as far as pods go.
+func (c Change) Empty() bool {
+	return len(c.Images) == 0 && c.Metadata.Empty()
+}
