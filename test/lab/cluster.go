@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -165,11 +166,14 @@ func (c *Cluster) boot(ctx context.Context) error {
 		if err := c.prepare(); err != nil {
 			return err
 		}
-		err = c.start(ctx, Etcd, APIServer)
+		err = c.start(ctx)
 		if err == nil {
-			break
+			err = c.settle(ctx)
 		}
-		taken := bindFailed(c.LogFile(Etcd)) || bindFailed(c.LogFile(APIServer))
+		if err == nil {
+			return nil
+		}
+		taken := slices.ContainsFunc(Parts(), func(p Part) bool { return !c.Running(p) && bindFailed(c.LogFile(p)) })
 		if !taken || attempt == attempts {
 			return err
 		}
@@ -179,10 +183,6 @@ func (c *Cluster) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.start(ctx, ControllerManager, Scheduler, KWOK); err != nil {
-		return err
-	}
-	return c.settle(ctx)
 }
 
 // settle creates what a new cluster needs and waits for it.
@@ -200,7 +200,7 @@ func (c *Cluster) Wipe(ctx context.Context) error {
 	if err := os.RemoveAll(c.path("etcd")); err != nil {
 		return err
 	}
-	if err := c.Start(ctx); err != nil {
+	if err := c.start(ctx); err != nil {
 		return err
 	}
 	return c.settle(ctx)
@@ -210,7 +210,7 @@ func (c *Cluster) Wipe(ctx context.Context) error {
 func (c *Cluster) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = inParallel(partOrder(), func(part Part) error {
+	_ = inParallel(Parts(), func(part Part) error {
 		if p := c.parts[part]; p != nil {
 			return p.Kill()
 		}

@@ -49,14 +49,14 @@ func (c *Cluster) node(i int) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				"type":                          "kwok",
-				PoolLabel:                       []string{"a", "b"}[i%2],
-				corev1.LabelHostname:            name,
-				corev1.LabelOSStable:            "linux",
-				corev1.LabelArchStable:          "amd64",
-				corev1.LabelTopologyRegion:      c.name,
-				corev1.LabelTopologyZone:        c.name + []string{"-a", "-b", "-c"}[i%3],
-				corev1.LabelInstanceTypeStable:  "simulated",
+				"type":                         "kwok",
+				PoolLabel:                      []string{"a", "b"}[i%2],
+				corev1.LabelHostname:           name,
+				corev1.LabelOSStable:           "linux",
+				corev1.LabelArchStable:         "amd64",
+				corev1.LabelTopologyRegion:     c.name,
+				corev1.LabelTopologyZone:       c.name + []string{"-a", "-b", "-c"}[i%3],
+				corev1.LabelInstanceTypeStable: "simulated",
 			},
 		},
 		Spec: corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}},
@@ -89,7 +89,7 @@ func (c *Cluster) waitUsable(ctx context.Context) error {
 		if missing == nil {
 			return nil
 		}
-		for _, part := range partOrder() {
+		for _, part := range Parts() {
 			if !c.Running(part) {
 				return c.errEnded(part)
 			}

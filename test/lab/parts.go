@@ -30,29 +30,29 @@ const (
 // kwokUser is who the simulated nodes are at the API server.
 const kwokUser = "system:kwok"
 
-// partOrder is the order of starting; stopping goes the other way.
-func partOrder() []Part { return []Part{Etcd, APIServer, ControllerManager, Scheduler, KWOK} }
+// Parts are all parts, in the order of starting; stopping goes the other way.
+func Parts() []Part { return []Part{Etcd, APIServer, ControllerManager, Scheduler, KWOK} }
 
 // ParsePart returns the part of that name.
 func ParsePart(name string) (Part, error) {
-	if p := Part(name); slices.Contains(partOrder(), p) {
+	if p := Part(name); slices.Contains(Parts(), p) {
 		return p, nil
 	}
-	return "", fmt.Errorf("no part %q; there are %v", name, partOrder())
+	return "", fmt.Errorf("no part %q; there are %v", name, Parts())
 }
 
 // inOrder sorts parts by the order of starting; none named means all.
 func inOrder(parts []Part) []Part {
 	if len(parts) == 0 {
-		return partOrder()
+		return Parts()
 	}
-	return slices.DeleteFunc(partOrder(), func(p Part) bool { return !slices.Contains(parts, p) })
+	return slices.DeleteFunc(Parts(), func(p Part) bool { return !slices.Contains(parts, p) })
 }
 
 // Start starts the parts that do not run (none named: all) and waits until the
 // API server answers, when it is among them. Ports and data are the old ones.
 func (c *Cluster) Start(ctx context.Context, parts ...Part) error {
-	return c.start(ctx, inOrder(parts)...)
+	return c.start(ctx, parts...)
 }
 
 func (c *Cluster) start(ctx context.Context, parts ...Part) error {
@@ -63,7 +63,7 @@ func (c *Cluster) start(ctx context.Context, parts ...Part) error {
 		}
 		c.ca = ca
 	}
-	for _, part := range parts {
+	for _, part := range inOrder(parts) {
 		if c.Running(part) {
 			continue
 		}
@@ -211,7 +211,9 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--cluster-signing-key-file=" + c.path("pki", "ca.key"),
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
-		"--secure-port=0",
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(c.state.Ports.ControllerManager),
+		"--cert-dir=" + c.path("pki", "kube-controller-manager"),
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
 	}
@@ -221,7 +223,9 @@ func (c *Cluster) schedulerArgs() []string {
 	return []string{
 		"--kubeconfig=" + c.kubeconfigPath("system:kube-scheduler"),
 		"--leader-elect=false",
-		"--secure-port=0",
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(c.state.Ports.Scheduler),
+		"--cert-dir=" + c.path("pki", "kube-scheduler"),
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
 	}
@@ -296,5 +300,8 @@ func lastLines(file string, n int) string {
 		return err.Error()
 	}
 	lines := strings.Split(string(bytes.TrimSpace(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	last := max(0, len(lines)-n)
+	// A panic is named above a trace that may be longer than that.
+	why := slices.DeleteFunc(slices.Clone(lines[:last]), func(l string) bool { return !strings.HasPrefix(l, "panic:") })
+	return strings.Join(append(why, lines[last:]...), "\n")
 }

@@ -12,9 +12,11 @@ import (
 // ports are the ports of one cluster, all on 127.0.0.1. They stay the same for
 // the cluster's life, so that a credential stays good over a restart.
 type ports struct {
-	APIServer int `json:"apiServer"`
-	Etcd      int `json:"etcd"`
-	EtcdPeer  int `json:"etcdPeer"`
+	APIServer         int `json:"apiServer"`
+	Etcd              int `json:"etcd"`
+	EtcdPeer          int `json:"etcdPeer"`
+	ControllerManager int `json:"controllerManager"`
+	Scheduler         int `json:"scheduler"`
 }
 
 // pickPorts asks the kernel for free ports. It looks below the range from which
@@ -23,11 +25,11 @@ type ports struct {
 // may still come first, which shows when the server fails to bind; boot then
 // asks again.
 func pickPorts() (ports, error) {
-	free, err := freePorts(3, firstEphemeralPort())
+	free, err := freePorts(5, firstEphemeralPort())
 	if err != nil {
 		return ports{}, err
 	}
-	return ports{APIServer: free[0], Etcd: free[1], EtcdPeer: free[2]}, nil
+	return ports{APIServer: free[0], Etcd: free[1], EtcdPeer: free[2], ControllerManager: free[3], Scheduler: free[4]}, nil
 }
 
 // freePorts finds n ports below limit; at random, so that two fleets that start

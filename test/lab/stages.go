@@ -100,7 +100,14 @@ func stageConfig() ([]byte, error) {
 	docs := []any{map[string]any{
 		"apiVersion": "config.kwok.x-k8s.io/v1alpha1",
 		"kind":       "KwokConfiguration",
-		"options":    map[string]any{"podPlayStageParallelism": 16},
+		// With this document KWOK takes no defaults: all of them are named.
+		"options": map[string]any{
+			"cidr":                      "10.0.0.0/24",
+			"podPlayStageParallelism":   16,
+			"nodePlayStageParallelism":  4,
+			"nodeLeaseParallelism":      4,
+			"podsOnNodeSyncParallelism": 1,
+		},
 	}, nodeStage().document()}
 	for _, s := range podStages() {
 		docs = append(docs, s.document())

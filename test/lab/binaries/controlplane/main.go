@@ -22,7 +22,7 @@ func main() {
 	parts := map[string]func() *cobra.Command{
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllermanager.NewControllerManagerCommand,
-		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand(nil) },
+		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	}
 	name := filepath.Base(os.Args[0])
 	build, ok := parts[name]
