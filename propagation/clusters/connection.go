@@ -1,0 +1,91 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+)
+
+const (
+	userAgent   = "underway-hub"
+	dialTimeout = 5 * time.Second
+	keepAlive   = 30 * time.Second
+	idleTimeout = 90 * time.Second
+)
+
+// connection is the clients to one member. It has a transport of its own: client-go's cache of transports never lets
+// one go.
+type connection struct {
+	dynamic dynamic.Interface
+	leases  coordinationv1client.LeasesGetter
+	plain   rest.Interface
+	close   func()
+}
+
+// connect builds the clients; nothing is sent.
+func connect(cfg *rest.Config, count *counter) (*connection, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	cfg.UserAgent = userAgent
+	httpClient, closeAll, err := httpClientFor(cfg, count)
+	if err != nil {
+		return nil, err
+	}
+	out := &connection{close: closeAll}
+	if out.dynamic, err = dynamic.NewForConfigAndClient(cfg, httpClient); err != nil {
+		return nil, fmt.Errorf("building the dynamic client: %w", err)
+	}
+	if out.leases, err = coordinationv1client.NewForConfigAndClient(cfg, httpClient); err != nil {
+		return nil, fmt.Errorf("building the client of Leases: %w", err)
+	}
+	plain := rest.CopyConfig(cfg)
+	plain.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	plain.GroupVersion = nil
+	if out.plain, err = rest.UnversionedRESTClientForConfigAndClient(plain, httpClient); err != nil {
+		return nil, fmt.Errorf("building the plain client: %w", err)
+	}
+	return out, nil
+}
+
+func httpClientFor(cfg *rest.Config, count *counter) (*http.Client, func(), error) {
+	tlsConfig, err := rest.TLSConfigFor(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	dialer := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
+	transport := utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig:     tlsConfig,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout:     idleTimeout,
+		MaxIdleConnsPerHost: 4,
+		// Without a proxy: neither a kubeconfig nor our environment may send a member's traffic elsewhere.
+		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
+	})
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, transport)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading credentials: %w", err)
+	}
+	return &http.Client{Transport: count.wrap(wrapped)}, func() {
+		dialer.CloseAll()
+		transport.CloseIdleConnections()
+	}, nil
+}
+
+// ready asks /readyz.
+func (c *connection) ready(ctx context.Context) error {
+	if err := c.plain.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("asking /readyz: %w", err)
+	}
+	return nil
+}

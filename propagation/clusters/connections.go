@@ -1,0 +1,421 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// Fleet is the connections to all members.
+type Fleet struct {
+	hubID     string
+	holder    string
+	kinds     []render.Kind
+	clock     clock.WithTicker
+	leading   func(ctx context.Context) (bool, error)
+	intervals Intervals
+	requests  *prometheus.CounterVec
+
+	mu      sync.RWMutex
+	members map[string]*member
+	cancels map[string]context.CancelFunc
+	// claims says which member a cluster's identity belongs to.
+	claims      map[string]string
+	subscribers []func(Event)
+	// start begins a member's goroutine; nil before Start.
+	start func(*member)
+}
+
+// NewFleet returns a fleet that connects to nobody before Start. The hub's own cluster is a member from the beginning.
+func NewFleet(o Options) (*Fleet, error) {
+	if o.HubID == "" || o.Holder == "" || o.Local == nil {
+		return nil, errors.New("a fleet needs HubID, Holder and Local")
+	}
+	f := &Fleet{
+		hubID:     o.HubID,
+		holder:    o.Holder,
+		kinds:     o.Kinds,
+		clock:     o.Clock,
+		leading:   o.Leading,
+		intervals: o.Intervals.withDefaults(),
+		requests:  requestsMetric(),
+		members:   map[string]*member{},
+		cancels:   map[string]context.CancelFunc{},
+		claims:    map[string]string{},
+	}
+	if f.kinds == nil {
+		f.kinds = render.Kinds()
+	}
+	if f.clock == nil {
+		f.clock = clock.RealClock{}
+	}
+	if f.leading == nil {
+		f.leading = func(context.Context) (bool, error) { return true, nil }
+	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(f.requests); err != nil {
+			return nil, fmt.Errorf("registering the request counter: %w", err)
+		}
+	}
+	f.members[Local] = newMember(f, Local, Config{REST: o.Local}, 0)
+	return f, nil
+}
+
+func (i Intervals) withDefaults() Intervals {
+	for _, d := range []struct {
+		to  *time.Duration
+		def time.Duration
+	}{
+		{&i.Probe, 10 * time.Second},
+		{&i.ProbeTimeout, 5 * time.Second},
+		{&i.Discovery, 30 * time.Second},
+		{&i.Lease, 20 * time.Second},
+		{&i.LeaseExpiry, time.Minute},
+		{&i.BackoffMin, time.Second},
+		{&i.BackoffMax, time.Minute},
+	} {
+		if *d.to == 0 {
+			*d.to = d.def
+		}
+	}
+	return i
+}
+
+// Start runs until ctx is done; it is a manager.Runnable that needs leadership.
+func (f *Fleet) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	f.mu.Lock()
+	f.start = func(m *member) { // called with mu held
+		memberCtx, cancel := context.WithCancel(ctx)
+		f.cancels[m.name] = cancel
+		running.Go(func() { m.run(memberCtx) })
+	}
+	for _, m := range f.members {
+		f.start(m)
+	}
+	f.mu.Unlock()
+	<-ctx.Done()
+	f.mu.Lock()
+	f.start = func(*member) {}
+	f.mu.Unlock()
+	running.Wait()
+	return nil
+}
+
+// NeedLeaderElection is true: a standby keeps no connections.
+func (f *Fleet) NeedLeaderElection() bool { return true }
+
+// Ensure makes name a member reached by cfg. It returns at once; equal configurations change nothing. It must be called
+// again with the identity once View shows BlockIdentityUnstored and the identity is stored.
+func (f *Fleet) Ensure(name string, cfg Config) {
+	if name == Local || cfg.REST == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	memory := int64(0)
+	if old := f.members[name]; old != nil {
+		if old.keeps(cfg) {
+			if cfg.Identity != "" {
+				f.claimLocked(cfg.Identity, name)
+			}
+			return
+		}
+		memory = old.View().Memory + 1
+		f.removeLocked(name)
+	}
+	if cfg.Identity != "" {
+		f.claimLocked(cfg.Identity, name)
+	}
+	m := newMember(f, name, cfg, memory)
+	f.members[name] = m
+	if f.start != nil {
+		f.start(m)
+	}
+}
+
+// keeps is true when cfg needs no new connection; an identity that is stored now is taken over.
+func (m *member) keeps(cfg Config) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !sameAddress(m.cfg.REST, cfg.REST) {
+		return false
+	}
+	if m.cfg.Identity == cfg.Identity {
+		return true
+	}
+	if m.cfg.Identity == "" && cfg.Identity == m.view.SeenIdentity {
+		m.cfg.Identity = cfg.Identity
+		m.nudge()
+		return true
+	}
+	return false
+}
+
+// Remove forgets a member. Nothing is deleted on it.
+func (f *Fleet) Remove(name string) {
+	if name == Local {
+		return
+	}
+	f.mu.Lock()
+	m := f.members[name]
+	f.removeLocked(name)
+	f.mu.Unlock()
+	if m != nil {
+		m.count.forget()
+		f.emit(Event{Member: name})
+	}
+}
+
+func (f *Fleet) removeLocked(name string) {
+	if cancel := f.cancels[name]; cancel != nil {
+		cancel()
+	}
+	delete(f.cancels, name)
+	delete(f.members, name)
+	maps.DeleteFunc(f.claims, func(_, by string) bool { return by == name })
+}
+
+// claim gives an identity to a member, or returns the name of the member that has it.
+func (f *Fleet) claim(uid, name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claimLocked(uid, name)
+}
+
+func (f *Fleet) claimLocked(uid, name string) string {
+	if by, ok := f.claims[uid]; ok && by != name {
+		return by
+	}
+	f.claims[uid] = name
+	return ""
+}
+
+func (f *Fleet) member(name string) *member {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.members[name]
+}
+
+// View is a member as last seen; false when there is none of that name.
+func (f *Fleet) View(name string) (View, bool) {
+	m := f.member(name)
+	if m == nil {
+		return View{}, false
+	}
+	return m.View(), true
+}
+
+// Names are the members, sorted, without Local.
+func (f *Fleet) Names() []string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	out := slices.Sorted(maps.Keys(f.members))
+	return slices.DeleteFunc(out, func(n string) bool { return n == Local })
+}
+
+// cache of a kind; nil while it is not synced.
+func (f *Fleet) cache(name string, gvk schema.GroupVersionKind) *children {
+	m := f.member(name)
+	if m == nil {
+		return nil
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c := m.caches[gvk.GroupKind()]
+	if c == nil || !c.served || !c.synced {
+		return nil
+	}
+	return c.children
+}
+
+// Child is a cached child; nil with true: a synced cache has none. Read only.
+func (f *Fleet) Child(name string, gvk schema.GroupVersionKind, child types.NamespacedName) (*unstructured.Unstructured, bool) {
+	c := f.cache(name, gvk)
+	if c == nil {
+		return nil, false
+	}
+	obj, found, err := c.GetByKey(child.Namespace + "/" + child.Name)
+	if err != nil {
+		return nil, false
+	}
+	if !found {
+		return nil, true
+	}
+	return obj.(*unstructured.Unstructured), true
+}
+
+// Children are the cached children of an owner in the order of their names; false while not synced. Read only.
+func (f *Fleet) Children(name string, gvk schema.GroupVersionKind, owner types.NamespacedName) ([]*unstructured.Unstructured, bool) {
+	c := f.cache(name, gvk)
+	if c == nil {
+		return nil, false
+	}
+	out := c.of(owner)
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out, true
+}
+
+// Get is a fresh read of one object with all its managedFields; the member's identity is proven after it, so that
+// NotFound is an answer of the right cluster.
+func (f *Fleet) Get(ctx context.Context, name string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error) {
+	m, resource, err := f.resource(name, gvk)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := resource.Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	if proof := m.proven(ctx); proof != nil {
+		return nil, proof
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, object, err)
+	}
+	return obj, nil
+}
+
+// List is a fresh read of the objects of a namespace that match.
+func (f *Fleet) List(ctx context.Context, name string, gvk schema.GroupVersionKind, namespace string, sel labels.Selector) ([]unstructured.Unstructured, error) { //nolint:revive // one call, five words
+	m, resource, err := f.resource(name, gvk)
+	if err != nil {
+		return nil, err
+	}
+	list, err := resource.Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: sel.String()})
+	if proof := m.proven(ctx); proof != nil {
+		return nil, proof
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s in %s: %w", gvk.Kind, namespace, err)
+	}
+	return list.Items, nil
+}
+
+func (f *Fleet) resource(name string, gvk schema.GroupVersionKind) (*member, dynamic.NamespaceableResourceInterface, error) {
+	m := f.member(name)
+	if m == nil {
+		return nil, nil, fmt.Errorf("%w: no member %q", ErrNotReady, name)
+	}
+	conn, err := m.usable()
+	if err != nil {
+		return nil, nil, err
+	}
+	k, ok := render.KindOf(gvk)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: %w", gvk.GroupKind(), render.ErrUnsupportedKind)
+	}
+	return m, conn.dynamic.Resource(k.GVR()), nil
+}
+
+// Owners are the owners that have children on a member, as cached.
+func (f *Fleet) Owners(name string) []types.NamespacedName {
+	seen := map[types.NamespacedName]struct{}{}
+	f.eachChild(name, func(obj *unstructured.Unstructured) {
+		if owner, ok := ownerOf(obj); ok {
+			seen[owner] = struct{}{}
+		}
+	})
+	out := slices.Collect(maps.Keys(seen))
+	slices.SortFunc(out, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// MaxTerm is the largest term of an intent seen on any member: a confirmation raises the hub's term above it.
+func (f *Fleet) MaxTerm() int64 {
+	out := int64(0)
+	for _, name := range append(f.Names(), Local) {
+		f.eachChild(name, func(obj *unstructured.Unstructured) {
+			if i, err := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent]); err == nil {
+				out = max(out, i.Term)
+			}
+		})
+	}
+	return out
+}
+
+func (f *Fleet) eachChild(name string, fn func(*unstructured.Unstructured)) {
+	for _, k := range f.kinds {
+		if c := f.cache(name, k.GVK); c != nil {
+			for _, obj := range c.List() {
+				fn(obj.(*unstructured.Unstructured))
+			}
+		}
+	}
+}
+
+// Subscribe calls fn, which must not block, for every Event. It must be called before Start.
+func (f *Fleet) Subscribe(fn func(Event)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribers = append(f.subscribers, fn)
+}
+
+func (f *Fleet) emit(e Event) {
+	f.mu.RLock()
+	subscribers := f.subscribers
+	f.mu.RUnlock()
+	for _, fn := range subscribers {
+		fn(e)
+	}
+}
+
+// ClearTwoHubs forgets that another hub was seen, after a person confirmed this one.
+func (f *Fleet) ClearTwoHubs() {
+	for _, name := range f.Names() {
+		if m := f.member(name); m != nil {
+			m.mu.Lock()
+			m.lease = leaseMemory{}
+			m.mu.Unlock()
+			m.change(func(v *View) { v.TwoHubs, v.OtherHolder = false, "" })
+		}
+	}
+}
+
+// Requests counts the requests sent to a member since its connection began, by verb (get, which lists count as, watch,
+// create, update, patch, apply, delete).
+func (f *Fleet) Requests(name string) map[string]int64 {
+	if m := f.member(name); m != nil {
+		return m.count.snapshot()
+	}
+	return nil
+}
+
+// Client is the dynamic client of a member, for package push. Error ErrNotReady while it is not ready.
+func (f *Fleet) Client(name string) (dynamic.Interface, error) {
+	m := f.member(name)
+	if m == nil {
+		return nil, fmt.Errorf("%w: no member %q", ErrNotReady, name)
+	}
+	conn, err := m.usable()
+	if err != nil {
+		return nil, err
+	}
+	return conn.dynamic, nil
+}
+
+// VerifyIdentity reads the member's identity anew and compares it with the stored one.
+func (f *Fleet) VerifyIdentity(ctx context.Context, name string) error {
+	m := f.member(name)
+	if m == nil {
+		return fmt.Errorf("%w: no member %q", ErrNotReady, name)
+	}
+	if _, err := m.usable(); err != nil {
+		return err
+	}
+	return m.proven(ctx)
+}
