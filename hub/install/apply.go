@@ -29,7 +29,7 @@ func (a *applier) report(action Action, object, note string) {
 	}
 }
 
-// apply makes one object as it should be and says what that took.
+// apply makes one object as it should be and says what that took; it adds our label.
 func (a *applier) apply(ctx context.Context, want *unstructured.Unstructured) (Action, error) {
 	want = labelled(want)
 	live, err := a.read(ctx, want)
@@ -44,10 +44,10 @@ func (a *applier) apply(ctx context.Context, want *unstructured.Unstructured) (A
 	return action, nil
 }
 
-func (a *applier) applyAll(ctx context.Context, list []unstructured.Unstructured) error {
+func (a *applier) applyAll(ctx context.Context, list []*unstructured.Unstructured) error {
 	var errs []error
-	for i := range list {
-		_, err := a.apply(ctx, &list[i])
+	for _, obj := range list {
+		_, err := a.apply(ctx, obj)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -141,19 +141,18 @@ func written(u *unstructured.Unstructured) map[string]any {
 }
 
 // establish waits until the API server serves the CRDs.
-func (a *applier) establish(ctx context.Context, crds []unstructured.Unstructured) error {
+func (a *applier) establish(ctx context.Context, crds []*unstructured.Unstructured) error {
 	if a.opts.DryRun {
 		return nil
 	}
-	for i := range crds {
-		name := crds[i].GetName()
+	for _, crd := range crds {
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true,
 			func(ctx context.Context) (bool, error) {
-				live, err := a.read(ctx, &crds[i])
+				live, err := a.read(ctx, crd)
 				return live != nil && established(live), err
 			})
 		if err != nil {
-			return fmt.Errorf("waiting until %s serves CustomResourceDefinition %s: %w", a.where, name, err)
+			return fmt.Errorf("waiting until %s serves CustomResourceDefinition %s: %w", a.where, crd.GetName(), err)
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/underway-dev/underway/config"
 )
 
 // Access is how the hub reaches a member: no credential in it.
@@ -35,6 +37,8 @@ func AccessOf(cfg *rest.Config, allowInsecure bool) (Access, error) {
 		return Access{}, fmt.Errorf("server %q: %w", cfg.Host, err)
 	case u.Scheme != "https" || u.Host == "":
 		return Access{}, fmt.Errorf("server %q: the hub wants an https:// address", cfg.Host)
+	case cfg.Proxy != nil:
+		return Access{}, errors.New("proxy-url: the hub goes to members without a proxy; give --kubeconfig a direct address")
 	case cfg.Insecure && !allowInsecure:
 		return Access{}, errors.New("insecure-skip-tls-verify: the hub would send its token to whoever answers; " +
 			"give the kubeconfig a certificate-authority, or allow it with --insecure-skip-tls-verify")
@@ -67,12 +71,16 @@ func (a Access) Kubeconfig(name, token string) ([]byte, error) {
 	user := clientcmdapi.NewAuthInfo()
 	user.Token = token
 	link := clientcmdapi.NewContext()
-	link.Cluster, link.AuthInfo = name, AccountName
+	link.Cluster, link.AuthInfo = name, config.HubAccount
 
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters[name] = cluster
-	cfg.AuthInfos[AccountName] = user
+	cfg.AuthInfos[config.HubAccount] = user
 	cfg.Contexts[name] = link
 	cfg.CurrentContext = name
-	return clientcmd.Write(*cfg)
+	raw, err := clientcmd.Write(*cfg)
+	if err != nil {
+		return nil, fmt.Errorf("writing the hub's kubeconfig: %w", err)
+	}
+	return raw, nil
 }

@@ -25,6 +25,8 @@ const (
 	Kept Action = "kept"
 	// Refused: it belongs to somebody else and was not touched.
 	Refused Action = "refused"
+	// Removed: a binding of ours that was wider than asked for.
+	Removed Action = "removed"
 	// Missing: something that a person must make is not there.
 	Missing Action = "missing"
 	// Checked: something was proven.

@@ -58,3 +58,6 @@ func fit(s string, width int) string {
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0))
 }
+
+// Since is the time from t to now in kubectl's words.
+func Since(t, now time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }

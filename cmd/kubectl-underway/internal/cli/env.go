@@ -20,6 +20,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/cmd/internal/boot"
+	"github.com/underway-dev/underway/hub/install"
 	"github.com/underway-dev/underway/hub/screen"
 )
 
@@ -35,7 +36,7 @@ type Connect func(*rest.Config) (client.WithWatch, error)
 // Env is the world a verb runs in.
 type Env struct {
 	genericiooptions.IOStreams
-	Clock   clock.Clock
+	Clock   clock.WithTicker
 	Connect Connect
 	// Config turns kubectl's flags into a client config.
 	Config func(*genericclioptions.ConfigFlags) (*rest.Config, error)
@@ -118,3 +119,6 @@ func (e *Env) Note(format string, args ...any) {
 func (e *Env) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Out, format+"\n", args...)
 }
+
+// Step writes one step of an installation.
+func (e *Env) Step(s install.Step) { e.Say("%s", s) }

@@ -1,0 +1,68 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// OldestVersion of Kubernetes that is supported on members.
+const OldestVersion = "1.34"
+
+// Facts are what is seen of a cluster before anything is done to it.
+type Facts struct {
+	// Identity is the UID of its kube-system namespace.
+	Identity string
+	// Version is its API server's, "v1.37.2".
+	Version string
+}
+
+// Look reads the facts.
+func Look(ctx context.Context, c client.Client, cfg *rest.Config) (Facts, error) {
+	identity, err := Identity(ctx, c)
+	if err != nil {
+		return Facts{}, err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return Facts{}, fmt.Errorf("asking %s for its version: %w", cfg.Host, err)
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return Facts{}, fmt.Errorf("asking %s for its version: %w", cfg.Host, err)
+	}
+	return Facts{Identity: identity, Version: v.GitVersion}, nil
+}
+
+// Identity is the UID of a cluster's kube-system namespace.
+func Identity(ctx context.Context, c client.Client) (string, error) {
+	ns := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
+		return "", fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(ns.UID), nil
+}
+
+// TooOld says whether a cluster's version is older than OldestVersion; one that cannot be read is not known to be.
+func (f Facts) TooOld() bool {
+	v, err := version.ParseGeneric(f.Version)
+	return err == nil && v.LessThan(version.MustParseGeneric(OldestVersion))
+}
+
+// Prove uses the credential as the hub will: it must reach the same cluster.
+func Prove(ctx context.Context, asHub client.Client, identity string) error {
+	seen, err := Identity(ctx, asHub)
+	if err != nil {
+		return fmt.Errorf("the credential made for the hub does not work: %w", err)
+	}
+	if seen != identity {
+		return fmt.Errorf("the credential made for the hub reaches another cluster (kube-system UID %s, want %s)", seen, identity)
+	}
+	return nil
+}
