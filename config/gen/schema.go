@@ -35,7 +35,7 @@ func intOrString(path string) (kind, bool) {
 		message: `must be a number >= 0 or a whole percent such as "25%"; write 50 instead of "50"`,
 	}
 	share := kind{
-		rule:    number + `self.matches('^(100|[0-9]{1,2})%$')`,
+		rule:    number + `self.matches('^(100|[1-9]?[0-9])%$')`,
 		message: `must be a number >= 0 or a whole percent from "0%" to "100%"; write 50 instead of "50"`,
 	}
 	kinds := map[string]kind{

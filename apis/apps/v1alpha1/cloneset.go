@@ -8,7 +8,6 @@ import (
 
 // CloneSetUpdateStrategyType says how pods move to a new revision. The first three are the flat (v1alpha1) shape, the
 // last two the nested (v1beta1) one.
-// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;RollingUpdate;OnDelete
 type CloneSetUpdateStrategyType string
 
 // Values of CloneSetUpdateStrategyType and of PodUpdatePolicy.
@@ -143,6 +142,7 @@ type CloneSetScaleStrategy struct {
 type CloneSetUpdateStrategy struct {
 	// Type of the strategy. Default ReCreate (flat) or RollingUpdate (nested).
 	// +optional
+	// +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;RollingUpdate;OnDelete
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 	// RollingUpdate is the nested shape.
 	// +optional

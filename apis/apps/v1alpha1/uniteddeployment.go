@@ -140,7 +140,7 @@ type Subset struct {
 }
 
 // SubsetPlace is where and how many.
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || type(self.minReplicas) != type(self.maxReplicas) || (type(self.minReplicas) == int ? self.minReplicas <= self.maxReplicas : (!self.minReplicas.matches('^(100|[0-9]{1,2})%$') || !self.maxReplicas.matches('^(100|[0-9]{1,2})%$') || int(self.minReplicas.replace('%', ”)) <= int(self.maxReplicas.replace('%', ”))))",message="minReplicas must not exceed maxReplicas; raise maxReplicas or lower minReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || (type(self.minReplicas) == int ? (type(self.maxReplicas) != int || self.minReplicas <= self.maxReplicas) : (type(self.maxReplicas) == int || size(self.minReplicas) < size(self.maxReplicas) || (size(self.minReplicas) == size(self.maxReplicas) && self.minReplicas <= self.maxReplicas)))",message="minReplicas must not exceed maxReplicas; raise maxReplicas or lower minReplicas"
 type SubsetPlace struct {
 	// Cluster is the MemberCluster the subset lives in; empty: the hub's own cluster. Ours.
 	// +optional

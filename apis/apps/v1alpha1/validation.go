@@ -245,14 +245,14 @@ func isPercent(s string, fraction bool) bool {
 	return isDigits(whole)
 }
 
-// wholePercent reads "0%" to "100%", of at most three digits.
+// wholePercent reads "0%" to "100%", without leading zeros.
 func wholePercent(s string) (int, bool) {
 	number, ok := strings.CutSuffix(s, "%")
-	if !ok || !isDigits(number) || len(number) > 3 {
+	if !ok {
 		return 0, false
 	}
 	n, err := strconv.Atoi(number)
-	if err != nil || n > 100 || (len(number) == 3 && n != 100) {
+	if err != nil || n < 0 || n > 100 || strconv.Itoa(n) != number {
 		return 0, false
 	}
 	return n, true

@@ -1,0 +1,164 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/crd"
+)
+
+// Each case is answered alike by the CRD, in all its versions, and by the Go rules that hold an object which came
+// through a CRD without ours.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	for _, tc := range crd.Cases() {
+		t.Run(tc.Kind+": "+tc.Name, func(t *testing.T) {
+			t.Parallel()
+			for key, server := range all {
+				kind, version, _ := strings.Cut(key, "/")
+				if kind != tc.Kind {
+					continue
+				}
+				object, err := tc.Object(version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, errs := server.admit(t.Context(), object, nil)
+				if found := wrong(errs, tc); len(found) > 0 {
+					t.Errorf("%s: %s\ngot: %v", version, strings.Join(found, "\n"), errs)
+				}
+				if !tc.CRDOnly {
+					checkGoRules(t, object, tc.Refused)
+				}
+			}
+		})
+	}
+}
+
+func checkGoRules(t *testing.T, object *unstructured.Unstructured, refused map[string]string) {
+	t.Helper()
+	problems := goRules(t, object)
+	if len(refused) == 0 && len(problems) > 0 {
+		t.Errorf("accepted by the CRD, but a problem here: %v", problems)
+	}
+	for path := range refused {
+		found := false
+		for _, problem := range problems {
+			found = found || strings.HasPrefix(problem, path)
+		}
+		if !found {
+			t.Errorf("refused by the CRD at %s, but no problem here: %v", path, problems)
+		}
+	}
+}
+
+func goRules(t *testing.T, object *unstructured.Unstructured) []string {
+	t.Helper()
+	read := func(into any) {
+		t.Helper()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch object.GetKind() {
+	case "CloneSet":
+		set := &appsv1alpha1.CloneSet{}
+		read(set)
+		return set.Spec.Problems()
+	case "UnitedDeployment":
+		ud := &appsv1alpha1.UnitedDeployment{}
+		read(ud)
+		return ud.Spec.Problems()
+	default:
+		return nil
+	}
+}
+
+func TestSelectorCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	for _, kind := range []string{"CloneSet", "UnitedDeployment"} {
+		old, err := crd.Case{Kind: kind}.Object("v1alpha1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := crd.Case{Kind: kind, Patch: "spec: {selector: {matchLabels: {app: other}}}"}.Object("v1alpha1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, errs := all[kind+"/v1alpha1"].admit(t.Context(), object, old)
+		if found := wrong(errs, crd.Case{Refused: map[string]string{"spec.selector": "cannot be changed"}}); len(found) > 0 {
+			t.Errorf("%s: %v: %v", kind, found, errs)
+		}
+	}
+}
+
+// What this build does not know travels: templates, metadata, patches and claims keep every field; nothing is defaulted
+// inside them. What the levels around them do not know is pruned, as upstream does.
+func TestUnknownTemplateFieldsSurvive(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	for name, tc := range map[string]crd.Case{
+		"CloneSet": {Kind: "CloneSet", Patch: `spec:
+  template: {metadata: {newField: [1]}, spec: {newField: {a: null, b: 1.50}, containers: [{name: main, image: "app:v1", newField: x}]}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {newField: 1}}]`},
+		"UnitedDeployment": {Kind: "UnitedDeployment", Patch: `spec:
+  template: {cloneSetTemplate: {metadata: {newField: 1}, spec: {newField: 1, template: {spec: {newField: 1}}}}}
+  topology: {subsets: [{name: a, patch: {spec: {newField: [{}]}}}]}`},
+	} {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			object, err := tc.Object(version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, errs := all[name+"/"+version].admit(t.Context(), object, nil)
+			if len(errs) > 0 {
+				t.Fatalf("%s: %v", name, errs)
+			}
+			if diff := cmp.Diff(object.Object["spec"], withoutDefaults(stored)); diff != "" {
+				t.Errorf("%s %s (-written +stored):\n%s", name, version, diff)
+			}
+		}
+	}
+}
+
+func withoutDefaults(stored *unstructured.Unstructured) any {
+	spec, _, _ := unstructured.NestedMap(stored.Object, "spec")
+	if stored.GetKind() == "CloneSet" {
+		delete(spec, "replicas")
+	}
+	delete(spec, "revisionHistoryLimit")
+	return spec
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	for kind, want := range map[string]map[string]any{
+		"CloneSet":         {"replicas": int64(1), "revisionHistoryLimit": int64(10)},
+		"UnitedDeployment": {"revisionHistoryLimit": int64(10)},
+	} {
+		object, err := crd.Case{Kind: kind}.Object("v1alpha1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, errs := all[kind+"/v1alpha1"].admit(t.Context(), object, nil)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		spec, _, _ := unstructured.NestedMap(stored.Object, "spec")
+		written, _, _ := unstructured.NestedMap(object.Object, "spec")
+		for key := range written {
+			delete(spec, key)
+		}
+		if diff := cmp.Diff(want, spec); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
+	}
+}
