@@ -90,11 +90,8 @@ const (
 	StateFailed State = "Failed"
 )
 
-// Taken is a field that was taken back.
-type Taken struct {
-	Field   string
-	Manager string
-}
+// Taken is a field that was taken back, and the manager that had written it.
+type Taken = changeset.Taken
 
 // Outcome is the last result of an item.
 type Outcome struct {
@@ -108,7 +105,8 @@ type Outcome struct {
 	At time.Time
 	// Intent of the item that was carried out last.
 	Intent render.Intent
-	// UID and Generation are the object's after our last apply (0 before the first).
+	// UID and Generation are the object's after our last apply, or, when nothing was due since the start, as seen then.
+	// In StateReplan UID is that of the object found.
 	UID        types.UID
 	Generation int64
 	// WrittenAt is when something was last sent; zero: nothing since the start.
@@ -116,6 +114,12 @@ type Outcome struct {
 	// TookBack are the fields the last apply took back from other managers.
 	TookBack []Taken
 }
+
+// Values of StopReason.Condition.
+const (
+	StopHubBehind = "HubBehind"
+	StopTwoHubs   = "TwoHubs"
+)
 
 // StopReason says why all writes are stopped.
 type StopReason struct {
