@@ -1,0 +1,2 @@
+// Package root puts the verbs of kubectl-underway together.
+package root
