@@ -7,10 +7,11 @@
 // Everything that came from a cluster is stripped of control characters before it is drawn, because a terminal would
 // obey them.
 //
-//	shop/web   rev 7f3c9 -> 9c1e2   Held   24 pods, 24 ready, 2 updated, 2 in place   4m
-//	WHY       Held: us and ap wait for their partition (3m)
-//	SUBSET    MEMBER   GRANTED   UPDATED   READY   IN PLACE   STATE   WHY
-//	├─ eu     eu-1     2/8       2         8       2          Held    6 pods stay (partition 6)
-//	└─ us     us-1     0/8       0         8       0          Held    8 pods stay (partition 8)
-//	NEXT      kubectl -n shop patch ud web --type merge -p '{"spec":...}'
+//	shop/web   rev 7f3c9 -> 9c1e2   Held   4m
+//	PODS       16 of 16, 16 ready, 2 granted, 2 updated, 2 in place
+//	WHY        Held: eu and us wait for their partition (3m)
+//	SUBSET   MEMBER   GRANTED   UPDATED   READY   IN PLACE   STATE   WHY
+//	├─ eu    eu-1     2/8       2         8/8     2          Held    6 pods stay (partition 6)
+//	└─ us    us-1     0/8       0         8/8     0          Held    8 pods stay (partition 8)
+//	NEXT       kubectl -n shop patch ud web --type merge -p '{"spec":...}'
 package screen

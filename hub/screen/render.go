@@ -30,6 +30,7 @@ func (t Tree) Render(style Style) string {
 	line := func(s string) { out.WriteString(fit(s, style.Width) + "\n") }
 
 	line(t.headline())
+	line(pad("PODS", label) + gap + t.counts())
 	if t.Frozen != nil {
 		line(pad("FROZEN", label) + gap + t.Frozen.String())
 	}
@@ -58,12 +59,16 @@ func (t Tree) headline() string {
 	if t.From != t.To {
 		rev = "rev " + t.From + " -> " + t.To
 	}
-	counts := fmt.Sprintf("%d of %d pods, %d ready, %d granted, %d updated, %d in place",
+	return strings.Join([]string{t.Namespace + "/" + t.Name, rev, string(t.State), t.Age}, gap)
+}
+
+func (t Tree) counts() string {
+	counts := fmt.Sprintf("%d of %d, %d ready, %d granted, %d updated, %d in place",
 		t.Replicas, t.Desired, t.Ready, t.Granted, t.Updated, t.InPlace)
 	if t.Recreated > 0 {
 		counts += fmt.Sprintf(", %d recreated", t.Recreated)
 	}
-	return strings.Join([]string{t.Namespace + "/" + t.Name, rev, string(t.State), counts, t.Age}, gap)
+	return counts
 }
 
 // table lays the rows out in columns; only the last one (why) is cut to the width.

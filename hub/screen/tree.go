@@ -3,6 +3,7 @@ package screen
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -215,16 +216,18 @@ func stateOf(ud *appsv1alpha1.UnitedDeployment, t Tree) State {
 			return StateBlocked
 		}
 	}
-	settled := t.Granted == t.UpdatedReady
 	switch {
 	case t.Desired == t.UpdatedReady && t.Desired == t.Replicas && t.From == t.To:
 		return StateCurrent
-	case settled && t.Granted < t.Desired:
+	case t.Granted < t.Desired && !slices.ContainsFunc(t.Rows, Row.moves):
 		return StateHeld
 	default:
 		return StateUpdating
 	}
 }
+
+// moves says whether a subset has something to do that it was granted, as far as is known.
+func (r Row) moves() bool { return r.Heard != "" || r.UpdatedReady < r.Granted || r.Replicas != r.Desired }
 
 // nextCommand is what a person types to move the first thing that waits for one.
 func nextCommand(ud *appsv1alpha1.UnitedDeployment, t Tree) string {
