@@ -1,0 +1,248 @@
+package plan
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// States of a subset, as its status says them.
+const (
+	stateCurrent          = "Current"
+	stateUpdating         = "Updating"
+	stateReturning        = "Returning"
+	stateScaling          = "Scaling"
+	stateHeld             = "Held"
+	stateCreating         = "Creating"
+	stateWaiting          = "Waiting"
+	stateStale            = "Stale"
+	stateConflict         = "Conflict"
+	stateRefused          = "Refused"
+	stateNotAllowed       = "NotAllowed"
+	stateNamespaceMissing = "NamespaceMissing"
+	stateLeaving          = "Leaving"
+)
+
+// place decides what one subset is sent and what its status says. Nothing here looks at another subset.
+func (p *pass) place(pl *place) {
+	entry := pl.old
+	pl.entry = &entry
+	entry.DesiredReplicas = pl.replicas
+	entry.Granted = pl.grant
+	entry.Partition = pl.replicas - pl.grant
+	entry.Conditions = nil
+
+	member, known := p.Members[pl.cluster]
+	switch {
+	case !known:
+		pl.say(stateWaiting, fmt.Sprintf("there is no MemberCluster %s: kubectl underway join %s --kubeconfig FILE", pl.cluster, pl.cluster))
+	case member.NotAllowed != "":
+		pl.say(stateNotAllowed, member.NotAllowed)
+	case member.Settling:
+		p.unsettled = true
+		entry.State, entry.Message = pl.old.State, pl.old.Message
+	case !member.Ready:
+		p.stale(pl, member)
+	case pl.child == nil:
+		p.create(pl)
+	default:
+		p.existing(pl)
+	}
+}
+
+func (pl *place) say(state, message string) {
+	pl.entry.State, pl.entry.Message = state, message
+}
+
+// stale keeps the last known numbers, marked with their time.
+func (p *pass) stale(pl *place, member Member) {
+	pl.entry.Stale = true
+	if at := second(member.HeardAt); at != nil {
+		pl.entry.HeardAt = at
+	}
+	since := "since before this hub started"
+	if pl.entry.HeardAt != nil {
+		since = "since " + pl.entry.HeardAt.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	pl.say(stateStale, fmt.Sprintf("member %s is not heard from %s (%s); it keeps its replicas and its grant, and nobody waits for it",
+		pl.cluster, since, member.Problem))
+}
+
+// create makes a missing child from the completed template, held while a release is under way: an object that is
+// created from the new template has no old revision to hold.
+func (p *pass) create(pl *place) {
+	pl.entry.Stale = false
+	p.heard(pl)
+	pl.entry.Replicas, pl.entry.ReadyReplicas, pl.entry.UpdatedReplicas, pl.entry.UpdatedReadyReplicas = 0, 0, 0, 0
+	pl.entry.Report = nil
+	r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+	if err != nil {
+		pl.say(stateWaiting, fmt.Sprintf("its child is missing and cannot be created: %v", err))
+		return
+	}
+	part := render.Partition{Hold: true}
+	if pl.settled {
+		part = p.partitionOf(pl, nil)
+	}
+	pl.entry.Workload = render.ChildName(p.United.Name, pl.name)
+	p.push(pl, r, part, "its child does not exist")
+	if p.delivered(pl) {
+		return
+	}
+	if pl.settled {
+		pl.say(stateCreating, "its child is being created")
+		return
+	}
+	pl.say(stateCreating, "its child is being created from the completed template; the new one follows when the member has observed it")
+}
+
+// existing decides for a child that is there.
+func (p *pass) existing(pl *place) {
+	c := pl.child
+	p.seen(pl)
+	switch {
+	case c.Unreadable != "":
+		pl.say(stateWaiting, "the child cannot be read: "+c.Unreadable)
+	case c.Report.Deleting:
+		pl.say(stateWaiting, "the child is being deleted on the member; it is created again when it is gone")
+	case c.Report.SubsetRevision == pl.target.revision:
+		p.push(pl, pl.target, p.partitionOf(pl, c), "it carries the template of the spec")
+		p.judge(pl)
+	case !pl.held && !p.underWay():
+		p.push(pl, pl.target, p.partitionOf(pl, c), "it goes back to the completed template")
+		p.judge(pl)
+	case !pl.held && pl.empty():
+		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold.
+		p.holdChild(pl)
+		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh
+		if !p.delivered(pl) {
+			pl.say(stateCurrent, "it has no pods; it gets the template when the release is finished")
+		}
+	case !pl.held && c.Report.Fresh:
+		p.push(pl, pl.target, p.partitionOf(pl, c), fmt.Sprintf("%d of its pods may move", pl.grant))
+		p.judge(pl)
+	case !pl.held:
+		pl.say(stateWaiting, fmt.Sprintf("granted %d; the member has observed generation %d of %d, and a template it has not seen has nothing to hold",
+			pl.grant, c.Report.ObservedGeneration, c.Report.Generation))
+	default:
+		p.holdChild(pl)
+	}
+}
+
+// empty is true when there is nothing to update, and nothing to prove a template with.
+func (pl *place) empty() bool {
+	r := &pl.child.Report
+	return pl.replicas == 0 && r.Replicas == 0 && ptr.Deref(r.SpecReplicas, 1) == 0
+}
+
+// holdChild re-applies what the child holds, with the hold beside it.
+func (p *pass) holdChild(pl *place) {
+	r, ok := p.book.of(p.names, pl.name, pl.child.Report.SubsetRevision, pl.present)
+	if !ok {
+		pl.say(stateHeld, fmt.Sprintf("held; it carries revision %q, which this hub has no template of, so it is left as it is",
+			pl.child.Report.SubsetRevision))
+		return
+	}
+	p.push(pl, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
+	p.judge(pl)
+}
+
+// partitionOf is the partition that lets the grant go, and no more.
+func (p *pass) partitionOf(pl *place, c *Child) render.Partition {
+	switch {
+	case pl.held:
+		return render.Partition{Hold: true}
+	case pl.full():
+		return render.Partition{Value: intstr.FromInt32(0)}
+	case c != nil && len(c.Report.ScaledBy) > 0:
+		return render.PercentPartition(pl.grant, pl.replicas)
+	default:
+		return render.Partition{Value: intstr.FromInt32(pl.replicas - pl.grant)}
+	}
+}
+
+func (p *pass) push(pl *place, r rendered, part render.Partition, because string) {
+	in := render.Input{
+		Owner: p.owner(), Subset: pl.name, Name: pl.entry.Workload, HubID: p.HubID, Intent: p.intent(),
+		Workload: r.workload, Overlay: r.overlay, Revision: r.revision, Selector: p.United.Spec.Selector,
+		Replicas: ptr.To(pl.replicas), Partition: part,
+	}
+	if pl.cluster == "" {
+		in.Controller = metav1.NewControllerRef(p.United, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment"))
+	}
+	out := Push{Want: WantApplied, Member: pl.cluster, Subset: pl.name, Name: pl.entry.Workload, Kind: r.workload.Kind, Because: because}
+	if pl.child != nil {
+		out.Judged = pl.child.Report.UID
+		if len(pl.child.Report.ScaledBy) > 0 {
+			in.Replicas = nil
+		}
+	}
+	out.Input = in
+	p.out.Pushes = append(p.out.Pushes, out)
+}
+
+func (p *pass) intent() render.Intent {
+	out := render.Intent{Term: p.Term, OwnerUID: p.United.UID, Generation: p.United.Generation}
+	if r := p.status.Release; r != nil {
+		out.Epoch = r.Epoch
+	}
+	return out
+}
+
+// delivered says what keeps a push from being done; false when nothing does.
+func (p *pass) delivered(pl *place) bool {
+	d := p.Deliveries[Target{Member: pl.cluster, Name: pl.entry.Workload}]
+	switch d.Problem {
+	case NoProblem:
+		return false
+	case ProblemConflict:
+		pl.say(stateConflict, d.Message+"; rename or remove that object, or set spec.adopt to take it over")
+	case ProblemNamespaceMissing:
+		pl.say(stateNamespaceMissing, fmt.Sprintf("%s; create namespace %s there, or let the hub do so: kubectl underway join %s --upgrade --all-namespaces",
+			d.Message, p.United.Namespace, pl.cluster))
+	case ProblemRefused:
+		pl.say(stateRefused, "the member refuses it: "+d.Message)
+	case ProblemOther:
+		pl.say(stateWaiting, d.Message)
+	}
+	return true
+}
+
+// seen writes the child's numbers down. A number counts as updated only when the child carries the target revision and
+// its report answers the spec as it is; otherwise the last one stands, or none.
+func (p *pass) seen(pl *place) {
+	e, r := pl.entry, &pl.child.Report
+	e.Workload, e.Stale = r.Name, false
+	p.heard(pl)
+	if pl.child.Unreadable != "" {
+		return
+	}
+	e.Revision = r.SubsetRevision
+	e.Replicas, e.ReadyReplicas, e.Report = r.Replicas, r.Ready, r.Workload
+	switch {
+	case r.SubsetRevision != pl.target.revision:
+		e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
+	case r.Fresh:
+		e.UpdatedReplicas, e.UpdatedReadyReplicas = r.Updated, r.UpdatedReady
+	case pl.old.Revision != r.SubsetRevision:
+		e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
+	}
+}
+
+// heard keeps the stored time; conclude moves it on when something else has changed.
+func (p *pass) heard(pl *place) {
+	if pl.entry.HeardAt == nil {
+		pl.entry.HeardAt = second(p.Members[pl.cluster].HeardAt)
+	}
+}
+
+// ours is true for a child whose intent names this object by UID, and that was not let go.
+func (p *pass) ours(c *Child) bool {
+	got, err := render.ParseIntent(c.Report.Intent)
+	return err == nil && got.OwnerUID == p.United.UID && !c.Report.Orphaned
+}

@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/revision"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// override is what one subset changes in the template.
+type override struct {
+	NodeSelectorTerm *corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
+	Tolerations      []corev1.Toleration      `json:"tolerations,omitempty"`
+	Patch            *runtime.RawExtension    `json:"patch,omitempty"`
+}
+
+func overrideOf(s *appsv1alpha1.SubsetPlace) override {
+	return override{NodeSelectorTerm: s.NodeSelectorTerm, Tolerations: s.Tolerations, Patch: s.Patch}
+}
+
+func (o override) overlay() render.Overlay {
+	out := render.Overlay{NodeSelectorTerm: o.NodeSelectorTerm, Tolerations: o.Tolerations}
+	if o.Patch != nil {
+		out.Patch = o.Patch.Raw
+	}
+	return out
+}
+
+func (o override) empty() bool {
+	return o.NodeSelectorTerm == nil && len(o.Tolerations) == 0 && o.Patch == nil
+}
+
+// content is what a UnitedDeployment revision stores: both parts, so that any subset can be rendered from it.
+type content struct {
+	Template  appsv1alpha1.SubsetTemplate `json:"template"`
+	Overrides map[string]override         `json:"overrides,omitempty"`
+}
+
+// contentOf is the revision of the spec as it is.
+func contentOf(spec *appsv1alpha1.UnitedDeploymentSpec) content {
+	c := content{Template: spec.Template, Overrides: map[string]override{}}
+	for i := range spec.Topology.Subsets {
+		s := &spec.Topology.Subsets[i]
+		if o := overrideOf(&s.SubsetPlace); !o.empty() {
+			c.Overrides[s.Name] = o
+		}
+	}
+	return c
+}
+
+// rendered is a template with one subset's overrides, hashed.
+type rendered struct {
+	workload render.Workload
+	overlay  render.Overlay
+	// revision is the subset revision.
+	revision string
+	// pod is the overlaid pod template as raw JSON.
+	pod []byte
+}
+
+// book holds the revisions of a UnitedDeployment and renders subsets from them, each distinct one once.
+type book struct {
+	contents map[string]content
+	cache    map[string]rendered
+}
+
+func newBook(revisions []inplace.Revision) (*book, error) {
+	b := &book{contents: map[string]content{}, cache: map[string]rendered{}}
+	for _, r := range revisions {
+		var c content
+		if err := json.Unmarshal(r.Template, &c); err != nil {
+			return nil, fmt.Errorf("reading revision %s: %w", r.Name, err)
+		}
+		b.contents[r.Name] = c
+	}
+	return b, nil
+}
+
+// render is the template of a revision with an override.
+func (b *book) render(name string, o override) (rendered, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return rendered{}, fmt.Errorf("writing the overrides: %w", err)
+	}
+	key := name + "\x00" + string(raw)
+	if r, ok := b.cache[key]; ok {
+		return r, nil
+	}
+	c, ok := b.contents[name]
+	if !ok {
+		return rendered{}, fmt.Errorf("revision %s is not stored", name)
+	}
+	r := rendered{overlay: o.overlay()}
+	if r.workload, err = render.WorkloadOf(c.Template); err != nil {
+		return rendered{}, err
+	}
+	merged, err := render.Overlaid(r.workload, r.overlay)
+	if err != nil {
+		return rendered{}, err
+	}
+	whole, err := json.Marshal(merged)
+	if err != nil {
+		return rendered{}, fmt.Errorf("writing the template: %w", err)
+	}
+	if r.revision, err = revision.Hash(whole); err != nil {
+		return rendered{}, fmt.Errorf("hashing the template: %w", err)
+	}
+	spec, _ := merged["spec"].(map[string]any)
+	if r.pod, err = json.Marshal(spec["template"]); err != nil {
+		return rendered{}, fmt.Errorf("writing the pod template: %w", err)
+	}
+	b.cache[key] = r
+	return r, nil
+}
+
+// stored is the template of a revision with the overrides that the revision itself has for the subset.
+func (b *book) stored(name, subset string) (rendered, error) {
+	return b.render(name, b.contents[name].Overrides[subset])
+}
+
+// of finds the template that a child with this subset revision holds, among all revisions, with the overrides stored
+// there or with the present ones.
+func (b *book) of(names []string, subset, subsetRevision string, present override) (rendered, bool) {
+	for _, name := range names {
+		for _, o := range []override{b.contents[name].Overrides[subset], present} {
+			if r, err := b.render(name, o); err == nil && r.revision == subsetRevision {
+				return r, true
+			}
+		}
+	}
+	return rendered{}, false
+}
+
+// completed is what a child that does not exist is created from. A subset that never had a child is new: where the
+// completed revision does not know it, its present overrides apply. One that had a child gets what it had, and otherwise
+// what the completed revision says, which is nothing when it does not name the subset.
+func (b *book) completed(name, subset, lastRevision string, present override) (rendered, error) {
+	known, ok := b.contents[name].Overrides[subset]
+	if ok {
+		return b.render(name, known)
+	}
+	withPresent, err := b.render(name, present)
+	if err != nil || lastRevision == "" || withPresent.revision == lastRevision {
+		return withPresent, err
+	}
+	return b.render(name, override{})
+}

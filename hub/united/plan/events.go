@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+)
+
+// happened compares the status before and after.
+func (p *pass) happened() {
+	was, now := p.was, p.status
+	if now.Release != nil && (was.Release == nil || was.Release.Revision != now.Release.Revision) && was.CurrentRevision != "" {
+		p.event("ReleaseStarted", "revision %s replaces %s, which was completed", now.UpdatedRevision, now.CurrentRevision)
+	}
+	p.granted()
+	if was.CurrentRevision != "" && was.CurrentRevision != now.CurrentRevision {
+		p.event("ReleaseFinished", "revision %s is completed in every subset", now.CurrentRevision)
+	}
+	for _, kind := range []string{
+		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionRefused, appsv1alpha1.ConditionConflict, appsv1alpha1.ConditionUnknownSubsets,
+		appsv1alpha1.ConditionNotAllowed, appsv1alpha1.ConditionNamespaceMissing, appsv1alpha1.ConditionRemovalHeld,
+		appsv1alpha1.ConditionStale, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
+		appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionHeld,
+	} {
+		p.appeared(kind)
+	}
+	if p.out.DropFinalizer && p.Ending == EndingOrphan {
+		p.event("ChildrenLetGo", "the children stay where they are, marked as let go")
+	}
+}
+
+// appeared warns of a condition that was not there before, or says something else.
+func (p *pass) appeared(kind string) {
+	now := meta.FindStatusCondition(p.status.Conditions, kind)
+	was := meta.FindStatusCondition(p.was.Conditions, kind)
+	if now == nil || (was != nil && (was.Message == now.Message || kind == appsv1alpha1.ConditionHeld || kind == appsv1alpha1.ConditionStale)) {
+		return
+	}
+	p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: kind, Message: now.Message})
+}
+
+// granted names the grants that grew in a release.
+func (p *pass) granted() {
+	was, now := p.was.Release, p.status.Release
+	if was == nil || now == nil || !p.underWay() {
+		return
+	}
+	var parts []string
+	for name, n := range now.Grants {
+		before := was.Grants[name]
+		if was.Revision != now.Revision {
+			before = 0
+		}
+		if n > before {
+			parts = append(parts, fmt.Sprintf("%s %d of %d", name, n, p.status.SubsetReplicas[name]))
+		}
+	}
+	if len(parts) > 0 {
+		slices.Sort(parts)
+		p.event("Granted", "pods that may run %s: %s", now.Revision, strings.Join(parts, ", "))
+	}
+}
+
+func (p *pass) event(reason, format string, args ...any) {
+	p.out.Happened = append(p.out.Happened, Event{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,281 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/hub/subset"
+	"github.com/underway-dev/underway/inplace/imagediff"
+	"github.com/underway-dev/underway/inplace/partition"
+)
+
+// grants decides what every place may do, as the spec's partitions say.
+func (p *pass) grants() {
+	p.openRelease()
+	p.refused = p.refusal()
+	manual := p.United.Spec.UpdateStrategy.ManualUpdate
+	if manual == nil {
+		manual = &appsv1alpha1.ManualUpdate{}
+	}
+	var rest []*place
+	for _, pl := range p.places {
+		value, named := manual.Partitions[pl.name]
+		switch {
+		case p.United.Spec.UpdateStrategy.Type == appsv1alpha1.StagedUpdateType:
+			pl.hold("updateStrategy.type Staged is not acted on by this version")
+		case named:
+			p.grantNamed(pl, value)
+		case manual.Partition != nil:
+			rest = append(rest, pl)
+		case manual.Unnamed == appsv1alpha1.UnnamedHold || (manual.Unnamed == "" && p.fleet()):
+			pl.unnamed = true
+			pl.hold("partitions does not name it")
+		default:
+			pl.grantAll()
+		}
+	}
+	p.grantDivided(rest, manual.Partition)
+	if p.refused != "" {
+		for _, pl := range p.places {
+			pl.hold("the template is refused")
+		}
+	}
+	p.returning()
+}
+
+func (pl *place) hold(why string) {
+	pl.grant, pl.held, pl.why = 0, true, why
+}
+
+func (pl *place) grantAll() {
+	pl.grant, pl.held, pl.why = pl.replicas, false, ""
+}
+
+func (pl *place) grantOld(old int32, why string) {
+	old = min(max(old, 0), pl.replicas)
+	if old == 0 {
+		pl.grantAll()
+		return
+	}
+	if old == pl.replicas {
+		pl.hold(why)
+		return
+	}
+	pl.grant, pl.held, pl.why = pl.replicas-old, false, why
+}
+
+// full is true when nothing is held back.
+func (pl *place) full() bool { return !pl.held && pl.grant >= pl.replicas }
+
+// openRelease continues the stored release or begins a new one. The replicas by which a total is divided are those of
+// its beginning; outside of a release they follow.
+func (p *pass) openRelease() {
+	was := p.was.Release
+	if was == nil || was.Revision != p.target {
+		epoch := int64(1)
+		if was != nil {
+			epoch = was.Epoch + 1
+		}
+		p.release = &appsv1alpha1.ReleaseStatus{Revision: p.target, Epoch: epoch, StartedAt: second(p.now)}
+	} else {
+		p.release = was.DeepCopy()
+	}
+	frozen := map[string]int32{}
+	for _, pl := range p.places {
+		frozen[pl.name] = pl.replicas
+		if n, ok := p.release.Replicas[pl.name]; ok && p.underWay() {
+			frozen[pl.name] = n
+		}
+	}
+	p.release.Replicas = frozen
+}
+
+// underWay is true while the target is another revision than the completed one.
+func (p *pass) underWay() bool { return p.target != p.completed }
+
+// grantNamed applies partitions[<subset>]. A number that was all of the subset's replicas when the release began holds
+// the subset whole, whatever it is scaled to meanwhile: no scaling leaks a hold.
+func (p *pass) grantNamed(pl *place, value intstr.IntOrString) {
+	why := fmt.Sprintf("partitions has %s for it", value.String())
+	old, err := partition.Old(&value, pl.replicas)
+	if err != nil {
+		pl.hold(why + ", which cannot be read")
+		return
+	}
+	frozen := p.release.Replicas[pl.name]
+	switch {
+	case value.Type == intstr.Int && value.IntVal > 0 && frozen > 0 && value.IntVal >= frozen:
+		if pl.replicas > value.IntVal {
+			why = fmt.Sprintf("partitions has %s for it, all the pods it had when the release began", value.String())
+		}
+		pl.hold(why)
+	case value.Type == intstr.String && allOld(value):
+		pl.hold(why)
+	case pl.replicas == 0 && !none(value):
+		pl.hold(why)
+	default:
+		pl.grantOld(old, why)
+	}
+}
+
+func allOld(value intstr.IntOrString) bool {
+	percent, err := partition.ParsePercent(value.StrVal)
+	return err != nil || percent.Full()
+}
+
+// none is true for 0 and every spelling of 0%.
+func none(value intstr.IntOrString) bool {
+	old, err := partition.Old(&value, hundred)
+	return err == nil && old == 0
+}
+
+// hundred replicas tell every percent above 0% from 0%.
+const hundred = 100
+
+// grantDivided divides manualUpdate.partition over the places that partitions does not name, by their replicas when the
+// release began. A place that has grown since gets no more pods granted than it had then, until its share is 0.
+func (p *pass) grantDivided(rest []*place, total *intstr.IntOrString) {
+	if len(rest) == 0 || total == nil {
+		return
+	}
+	frozen := make([]int32, len(rest))
+	var sum int32
+	for i, pl := range rest {
+		frozen[i] = p.release.Replicas[pl.name]
+		sum += frozen[i]
+	}
+	old, err := partition.Old(total, sum)
+	if err != nil {
+		for _, pl := range rest {
+			pl.hold("manualUpdate.partition cannot be read")
+		}
+		return
+	}
+	for i, share := range subset.Divide(old, frozen) {
+		pl := rest[i]
+		why := fmt.Sprintf("its share of partition %s is %d", total.String(), share)
+		switch grant := min(frozen[i], pl.replicas) - share; {
+		case share == 0 && (frozen[i] > 0 || old == 0):
+			pl.grantAll()
+		case grant <= 0:
+			pl.hold(why)
+		default:
+			pl.grant, pl.held, pl.why = grant, false, why
+		}
+	}
+}
+
+// returning: going back to the completed revision is not a release. A partition guards pods from a revision that is not
+// proven; the completed one is. So every child that holds another template, or is not back yet, gets the completed one
+// without a partition, bounded by its own maxUnavailable only. The stored grant remembers it until the child is proven.
+func (p *pass) returning() {
+	if p.underWay() || p.refused != "" {
+		return
+	}
+	for _, pl := range p.places {
+		if pl.full() {
+			continue
+		}
+		other := pl.carried() != "" && pl.carried() != pl.target.revision
+		remembered := p.was.Release != nil && p.was.Release.Revision == p.target &&
+			p.was.Release.Grants[pl.name] > pl.grant && p.was.CurrentRevision == p.target
+		if other || (remembered && !pl.allUpdated()) {
+			pl.grantAll()
+			pl.why = "it goes back to the completed revision"
+		}
+	}
+}
+
+// carried is the subset revision that the child has, as last seen.
+func (pl *place) carried() string {
+	if pl.child != nil {
+		return pl.child.Report.SubsetRevision
+	}
+	return pl.old.Revision
+}
+
+// allUpdated is true when a fresh report says that every pod runs the target revision.
+func (pl *place) allUpdated() bool {
+	c := pl.child
+	return c != nil && c.Unreadable == "" && c.Report.Fresh && c.Report.SubsetRevision == pl.target.revision &&
+		c.Report.Updated == c.Report.Replicas
+}
+
+// refusal compares the target with what children hold, where the strategy allows in-place updates only. One refusal
+// refuses the template: nothing moves anywhere.
+func (p *pass) refusal() string {
+	if p.rollout.Policy != appsv1alpha1.InPlaceOnlyUpdate || p.rollout.OnDelete || !p.underWay() {
+		return ""
+	}
+	seen := map[string]bool{}
+	for _, pl := range p.places {
+		if pl.settled {
+			continue
+		}
+		for _, old := range p.heldBy(pl) {
+			if seen[old.revision+"/"+pl.target.revision] {
+				continue
+			}
+			seen[old.revision+"/"+pl.target.revision] = true
+			if _, err := imagediff.Between(old.pod, pl.target.pod); err != nil {
+				return fmt.Sprintf("subset %s: %v; InPlaceOnly recreates no pod: take the change back, or write InPlaceIfPossible", pl.name, err)
+			}
+		}
+	}
+	return ""
+}
+
+// heldBy are the templates that pods of a place can run: the completed one and the one its child carries.
+func (p *pass) heldBy(pl *place) []rendered {
+	var out []rendered
+	if r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present); err == nil {
+		out = append(out, r)
+	}
+	if c := pl.carried(); c != "" && c != pl.target.revision {
+		if r, ok := p.book.of(p.names, pl.name, c, pl.present); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// settleRelease writes the grants down. Every change of them is a new epoch.
+func (p *pass) settleRelease() {
+	grants := map[string]int32{}
+	for _, pl := range p.places {
+		grants[pl.name] = pl.grant
+	}
+	was := p.was.Release
+	if was != nil && was.Revision == p.target && !maps.Equal(was.Grants, grants) {
+		p.release.Epoch = was.Epoch + 1
+	}
+	p.release.Grants = grants
+	p.status.Release = p.release
+	p.status.CurrentRevision = p.completed
+	p.status.UpdatedRevision = p.target
+}
+
+// unknownKeys are the keys of partitions that name no subset, sorted.
+func (p *pass) unknownKeys() []string {
+	manual := p.United.Spec.UpdateStrategy.ManualUpdate
+	if manual == nil {
+		return nil
+	}
+	var out []string
+	for key := range manual.Partitions {
+		if !slices.ContainsFunc(p.places, func(pl *place) bool { return pl.name == key }) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func quoted(names []string) string {
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/utils/ptr"
+)
+
+// judge says how far a child is, against what it was granted: a subset held at its partition is held, not stuck.
+func (p *pass) judge(pl *place) {
+	r := &pl.child.Report
+	carries := r.SubsetRevision == pl.target.revision
+	live := ptr.Deref(r.SpecReplicas, 1)
+	scaled := len(r.ScaledBy) > 0
+	granted := pl.grant
+	if scaled && !pl.full() {
+		granted = 0
+		if !pl.held && pl.replicas > 0 {
+			granted = int32(int64(live) * int64(pl.grant) / int64(pl.replicas))
+		}
+		pl.entry.Granted, pl.entry.Partition = granted, live-granted
+	} else if scaled {
+		granted = live
+		pl.entry.Granted, pl.entry.Partition = live, 0
+	}
+	whole := r.Fresh && carries && r.Updated == r.Replicas
+	sized := r.Replicas == live && (scaled || live == pl.replicas)
+	free := pl.settled || !p.underWay()
+	pl.done = whole && sized && (pl.full() || free)
+	pl.proven = r.Fresh && ((carries && r.Updated >= min(granted, r.Replicas)) || (!carries && pl.held))
+	if p.delivered(pl) {
+		pl.proven = false
+		return
+	}
+	p.describe(pl, progress{carries: carries, whole: whole, sized: sized, free: free, granted: granted})
+	if scaled {
+		pl.entry.Message = strings.TrimPrefix(pl.entry.Message+"; ", "; ") +
+			fmt.Sprintf("%s scales it to %d on the member, so its partition is a percent", strings.Join(r.ScaledBy, ", "), live)
+	}
+}
+
+// progress is what describe puts into words.
+type progress struct {
+	carries, whole, sized, free bool
+	granted                     int32
+}
+
+func (p *pass) describe(pl *place, g progress) {
+	r := &pl.child.Report
+	updated := int32(0)
+	if g.carries {
+		updated = pl.entry.UpdatedReplicas
+	}
+	switch {
+	case g.carries && g.whole && g.sized && (pl.full() || g.free):
+		pl.say(stateCurrent, "")
+	case g.carries && g.whole && !g.sized && (pl.full() || g.free):
+		pl.say(stateScaling, fmt.Sprintf("%d of %d pods exist", r.Replicas, pl.replicas))
+	case p.refused != "":
+		pl.say(stateRefused, p.refused)
+	case !p.underWay():
+		pl.say(stateReturning, fmt.Sprintf("%d of %d pods are back on the completed revision%s", updated, r.Replicas, p.problems(pl)))
+	case pl.proven && !pl.full():
+		pl.say(stateHeld, fmt.Sprintf("%d of %d updated, the rest is held (%s): %s", updated, r.Replicas, pl.why, p.release1(pl)))
+	default:
+		pl.say(stateUpdating, fmt.Sprintf("%d of %d granted pods updated%s", updated, g.granted, p.problems(pl)))
+	}
+}
+
+// release1 is the command that lets a held subset go.
+func (p *pass) release1(pl *place) string {
+	return p.patchCommand(`"partitions"`, fmt.Sprintf(`{%q:0}`, pl.name))
+}
+
+// problems are the member's own words about pods that do not move.
+func (p *pass) problems(pl *place) string {
+	w := pl.child.Report.Workload
+	if w == nil {
+		return ""
+	}
+	var out []string
+	for _, x := range w.Refused {
+		out = append(out, fmt.Sprintf("%d refused (%s: %s)", x.Count, x.Reason, x.Message))
+	}
+	for _, x := range w.Broken {
+		out = append(out, fmt.Sprintf("%d broken (%s: %s)", x.Count, x.Reason, x.Message))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(out, "; ")
+}

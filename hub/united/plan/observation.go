@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/revision"
+	"github.com/underway-dev/underway/propagation/feedback"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// Observation is everything that one pass saw.
+type Observation struct {
+	// United is the object; it is not changed.
+	United *appsv1alpha1.UnitedDeployment
+	// HubID is 16 hex digits, Term the hub's counter of confirmations.
+	HubID string
+	Term  int64
+	// Revisions are the object's ControllerRevisions, from a complete read; TakenNames are names that others have.
+	Revisions  []revision.Stored
+	TakenNames []string
+	// Members by name of the MemberCluster; "" is the hub's own cluster. One that is not in the map does not exist.
+	Members map[string]Member
+	// Children are all children of the object that the members' caches hold.
+	Children []Child
+	// Deliveries say what became of what was posted.
+	Deliveries map[Target]Delivery
+	// Ending says what a deletion means; it is looked at only when the object is being deleted.
+	Ending Ending
+	// GenerationSeenAt is when this process first saw the present generation.
+	GenerationSeenAt time.Time
+}
+
+// Target is one child on one member.
+type Target struct {
+	Member, Name string
+}
+
+// Member is a cluster as last seen.
+type Member struct {
+	// Ready is true while the member answers and the cache of the workload kind is complete.
+	Ready bool
+	// Settling is true for a short time after the hub's start, while nothing is known yet and nothing has failed. What
+	// the status says is then kept as it is.
+	Settling bool
+	// Problem says why the member is not ready.
+	Problem string
+	// HeardAt is the last answer; zero: none since the hub's start.
+	HeardAt time.Time
+	// NotAllowed says why the member does not take workloads of this namespace; empty: it does.
+	NotAllowed string
+}
+
+// Child is one object as a member reports it.
+type Child struct {
+	Member string
+	Report feedback.Report
+	// Unreadable says what could not be read of it; the report has then its identity only.
+	Unreadable string
+}
+
+// Problem is why what was posted is not done.
+type Problem string
+
+// Values of Problem.
+const (
+	// NoProblem: done, or still on its way.
+	NoProblem Problem = ""
+	// ProblemConflict: an object that is not ours has the name.
+	ProblemConflict Problem = "Conflict"
+	// ProblemNamespaceMissing: the member lacks the namespace and the hub may not create it.
+	ProblemNamespaceMissing Problem = "NamespaceMissing"
+	// ProblemRefused: the member's API server refuses the object.
+	ProblemRefused Problem = "Refused"
+	// ProblemOther: anything else; the message says it.
+	ProblemOther Problem = "Waiting"
+)
+
+// Delivery is what became of one push.
+type Delivery struct {
+	Problem Problem
+	Message string
+	// Gone is true when a delete or a letting go was carried out and proven.
+	Gone bool
+}
+
+// Ending is what the deletion of a UnitedDeployment means for its children.
+type Ending string
+
+// Values of Ending.
+const (
+	// EndingDelete: the children go with it.
+	EndingDelete Ending = "Delete"
+	// EndingOrphan: the children stay and are let go: its CRD or its namespace is being deleted, or a person asked for
+	// --cascade=orphan.
+	EndingOrphan Ending = "Orphan"
+)
+
+// Want is what is pushed.
+type Want string
+
+// Values of Want.
+const (
+	// WantApplied: the child exists as rendered.
+	WantApplied Want = "Applied"
+	// WantDeleted: the child goes.
+	WantDeleted Want = "Deleted"
+	// WantOrphaned: the child stays and is let go.
+	WantOrphaned Want = "Orphaned"
+)
+
+// Push is what is wanted of one child.
+type Push struct {
+	Want   Want
+	Member string
+	Subset string
+	// Name of the child.
+	Name string
+	// Kind of the child.
+	Kind render.Kind
+	// Input makes the child, for WantApplied.
+	Input render.Input
+	// Judged is the UID of the child this was planned for; empty: there was none.
+	Judged types.UID
+	// Because says why, for the log.
+	Because string
+}
+
+// Decision is what one pass decided.
+type Decision struct {
+	// Status to write; with StoreFirst before anything else, and nothing is pushed in this pass.
+	Status     appsv1alpha1.UnitedDeploymentStatus
+	StoreFirst bool
+	// AddFinalizer and DropFinalizer change the object's finalizers; nothing is pushed in a pass that adds it.
+	AddFinalizer, DropFinalizer bool
+	// Revisions to create, renumber and delete; created ones come before the status that names them.
+	Create, Renumber *revision.Stored
+	Trim             []string
+	// Pushes are all that is wanted; what was wanted before and is not here is withdrawn.
+	Pushes []Push
+	// Happened are the events of this pass, given out after it was carried out.
+	Happened []Event
+	// LookAgainIn is set for time that passes by itself.
+	LookAgainIn time.Duration
+}
+
+// Event is something that happened, in the past tense.
+type Event struct {
+	Warning         bool
+	Reason, Message string
+}

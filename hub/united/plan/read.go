@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"errors"
+	"strings"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/revision"
+	"github.com/underway-dev/underway/propagation/render"
+
+	"encoding/json"
+)
+
+// read reads the spec; false when something in it cannot be read, or cannot be acted on at all.
+func (p *pass) read() bool {
+	spec := &p.United.Spec
+	p.invalid = append(p.invalid, spec.Problems()...)
+	p.unacted = spec.NotActedOn()
+	if len(p.invalid) > 0 {
+		return false
+	}
+	var err error
+	if p.workload, err = render.WorkloadOf(spec.Template); err != nil {
+		if !errors.Is(err, render.ErrUnsupportedKind) {
+			p.invalid = append(p.invalid, err.Error())
+		}
+		return false
+	}
+	return p.readCloneSet("spec.template." + p.workload.Kind.Template + ".")
+}
+
+// readCloneSet reads the embedded spec; at is its path.
+func (p *pass) readCloneSet(at string) bool {
+	child, unknown, err := appsv1alpha1.DecodeCloneSetSpec(p.workload.Spec)
+	if err != nil {
+		p.invalid = append(p.invalid, at+"spec: "+err.Error())
+		return false
+	}
+	for _, field := range unknown {
+		p.unknown = append(p.unknown, at+"spec."+field)
+	}
+	if child.Selector == nil {
+		child.Selector = p.United.Spec.Selector // the hub writes the child's selector
+	}
+	for _, problem := range child.Problems() {
+		p.invalid = append(p.invalid, at+problem)
+	}
+	for _, field := range child.NotActedOn() {
+		p.unacted = append(p.unacted, at+field)
+	}
+	if p.rollout, err = child.Rollout(); err != nil && len(p.invalid) == 0 {
+		p.invalid = append(p.invalid, at+err.Error())
+	}
+	return len(p.invalid) == 0
+}
+
+// refuse is the decision about an object that cannot be read: nothing moves, and it says so. What was posted is
+// withdrawn; what a member was granted already it goes on with.
+func (p *pass) refuse() {
+	s := p.status
+	s.ObservedGeneration = p.United.Generation
+	if len(p.invalid) > 0 {
+		p.set(appsv1alpha1.ConditionInvalid, "CannotBeRead", "nothing moves until this is corrected: "+strings.Join(p.invalid, "; "))
+		p.setFalse(appsv1alpha1.ConditionReady, "Invalid", p.invalid[0])
+	} else {
+		p.clear(appsv1alpha1.ConditionInvalid)
+		p.setFalse(appsv1alpha1.ConditionReady, "FieldsNotActedOn", "this version does not act on "+strings.Join(p.unacted, ", "))
+	}
+	p.sayFields()
+}
+
+// revisions finds or makes the revision of the spec.
+func (p *pass) revisions() bool {
+	raw, err := json.Marshal(contentOf(&p.United.Spec))
+	if err != nil {
+		p.invalid = append(p.invalid, "spec.template: "+err.Error())
+		return false
+	}
+	limit := int32(defaultHistory)
+	if n := p.United.Spec.RevisionHistoryLimit; n != nil {
+		limit = *n
+	}
+	history := revision.History{
+		Owner: p.United.Name, Template: raw, Existing: p.Revisions, Taken: p.TakenNames,
+		InUse: []string{p.was.CurrentRevision}, Limit: limit,
+	}
+	if p.was.CollisionCount != nil {
+		history.CollisionCount = *p.was.CollisionCount
+	}
+	if p.was.Release != nil {
+		history.InUse = append(history.InUse, p.was.Release.Revision)
+	}
+	changes, err := revision.Plan(history)
+	if err == nil {
+		p.book, err = newBook(changes.Revisions)
+	}
+	if err != nil {
+		p.invalid = append(p.invalid, "spec.template: "+err.Error())
+		return false
+	}
+	p.target = changes.Update.Name
+	p.completed = p.was.CurrentRevision
+	if p.completed == "" {
+		p.completed = p.target // the first template is the completed one
+	}
+	p.names = []string{p.target, p.completed}
+	for i := len(changes.Revisions) - 1; i >= 0; i-- {
+		if name := changes.Revisions[i].Name; name != p.target && name != p.completed {
+			p.names = append(p.names, name)
+		}
+	}
+	p.out.Create, p.out.Renumber = changes.Create, changes.Renumber
+	p.status.CollisionCount = nil
+	if changes.CollisionCount > 0 {
+		p.status.CollisionCount = &changes.CollisionCount
+	}
+	p.trim(changes.Trim)
+	return p.renderTargets()
+}
+
+// trim deletes revisions that no child is known to hold.
+func (p *pass) trim(names []string) {
+	held := map[string]bool{}
+	for i := range p.was.SubsetStatuses {
+		held[p.was.SubsetStatuses[i].Revision] = true
+	}
+	for i := range p.Children {
+		held[p.Children[i].Report.SubsetRevision] = true
+	}
+	for _, name := range names {
+		if !p.holds(name, held) {
+			p.out.Trim = append(p.out.Trim, name)
+		}
+	}
+}
+
+// holds is true when some subset rendered from the revision is among the subset revisions held.
+func (p *pass) holds(name string, held map[string]bool) bool {
+	for _, pl := range p.places {
+		if r, err := p.book.stored(name, pl.name); err == nil && held[r.revision] {
+			return true
+		}
+	}
+	return false
+}
+
+// renderTargets renders the target revision for every place.
+func (p *pass) renderTargets() bool {
+	for _, pl := range p.places {
+		r, err := p.book.render(p.target, pl.present)
+		if err != nil {
+			p.invalid = append(p.invalid, "subset "+pl.name+": "+err.Error())
+			return false
+		}
+		pl.target = r
+		was, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+		pl.settled = err == nil && was.revision == r.revision
+	}
+	return true
+}
