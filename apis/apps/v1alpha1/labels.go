@@ -47,6 +47,9 @@ const (
 	AnnotationOwner = "fleet.underway.dev/owner"
 	// AnnotationOrphaned is the RFC3339 time a child was let go by its hub.
 	AnnotationOrphaned = "fleet.underway.dev/orphaned"
+	// AnnotationPeerActive on the agent's leader Lease names the reconciler that is alive beside it; while it is there the
+	// agent leaves the kinds of that reconciler alone.
+	AnnotationPeerActive = "fleet.underway.dev/peer-active"
 	// AnnotationConfirm is "<condition>/<value seen>", written by `kubectl underway confirm`.
 	AnnotationConfirm = "fleet.underway.dev/confirm"
 	// AnnotationPropagate with the value "false" marks an object as managed elsewhere: never touched.

@@ -1,0 +1,51 @@
+// Command underway-member is the agent of a member cluster: it reconciles the workloads that people and the hub write
+// there, and updates their pods in place.
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/underway-dev/underway/cmd/internal/boot"
+	"github.com/underway-dev/underway/member"
+)
+
+func main() {
+	var o member.Options
+	os.Exit(boot.Main(member.Name, os.Args[1:],
+		func(fs *flag.FlagSet) {
+			fs.IntVar(&o.Concurrency, "concurrency", 5, "how many objects of a kind are reconciled at once")
+		},
+		func(ctx context.Context, b *boot.Options) error {
+			return run(ctx, b, o)
+		}))
+}
+
+// run starts the agent.
+//
+// The leader election of the manager, and namespace underway-system for its Lease:
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
+func run(ctx context.Context, b *boot.Options, o member.Options) error {
+	cfg, err := b.Config()
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := member.AddToScheme(scheme); err != nil {
+		return err
+	}
+	mgr, err := b.Manager(ctx, cfg, scheme, nil)
+	if err != nil {
+		return err
+	}
+	if b.LeaderElect {
+		o.LeaseName = b.Name
+	}
+	if err := member.Setup(mgr, o); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

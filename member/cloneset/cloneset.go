@@ -1,0 +1,176 @@
+package cloneset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/partition"
+	"github.com/underway-dev/underway/member/cloneset/plan"
+	"github.com/underway-dev/underway/member/workload"
+)
+
+// historyLimit is upstream's default of spec.revisionHistoryLimit.
+const historyLimit = 10
+
+// Kind is the adapter. It holds nothing.
+type Kind struct{}
+
+// Resource says how the API server names it.
+//
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/finalizers,verbs=update
+func Resource() workload.Resource {
+	return workload.Resource{
+		GroupVersionKind: appsv1alpha1.GroupVersion.WithKind("CloneSet"),
+		Plural:           "clonesets",
+		PodLabel:         appsv1alpha1.LabelCloneSetInstanceID,
+	}
+}
+
+// New returns an empty CloneSet.
+func (Kind) New() client.Object {
+	return &appsv1alpha1.CloneSet{}
+}
+
+// Read reads a CloneSet.
+func (Kind) Read(obj client.Object) workload.Wanted {
+	cs, ok := obj.(*appsv1alpha1.CloneSet)
+	if !ok {
+		return workload.Wanted{Intent: inplace.Intent{Invalid: fmt.Sprintf("%T is no CloneSet", obj)}}
+	}
+	w := workload.Wanted{
+		Template:        cs.Spec.Template.Raw,
+		MinReadySeconds: cs.Spec.MinReadySeconds,
+		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
+		NotActedOn:      cs.Spec.NotActedOn(),
+		Status: workload.Stored{
+			CurrentRevision: cs.Status.CurrentRevision, CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0),
+			Conditions: cs.Status.Conditions, ObservedGeneration: cs.Status.ObservedGeneration, Underway: cs.Status.Underway,
+		},
+	}
+	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
+	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readRollout(cs, &w))
+	if problem != "" {
+		w.Intent = inplace.Intent{Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas}
+		w.Held = true
+	}
+	return w
+}
+
+func first(problems []string) string {
+	if len(problems) == 0 {
+		return ""
+	}
+	return problems[0]
+}
+
+// readTemplate decodes the template strictly, beside the raw one that pods are made of.
+func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
+	template, unknown, err := appsv1alpha1.DecodePodTemplate(cs.Spec.Template.Raw)
+	if err != nil {
+		return "spec.template: " + err.Error()
+	}
+	w.UnknownFields = unknown
+	w.Labels = template.Labels
+	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	if err != nil {
+		return "spec.selector: " + err.Error()
+	}
+	w.Selector = selector.String()
+	if !selector.Matches(labels.Set(template.Labels)) {
+		return fmt.Sprintf("spec.selector: %q does not match the labels of spec.template; make them agree", selector)
+	}
+	return ""
+}
+
+func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
+	in := &w.Intent
+	rollout, err := cs.Spec.Rollout()
+	if err != nil {
+		return err.Error()
+	}
+	at := "spec.updateStrategy"
+	if rollout.Nested {
+		at = "spec.updateStrategy.rollingUpdate"
+	}
+	if in.Partition, err = partition.Old(rollout.Partition, in.Replicas); err != nil {
+		return fmt.Sprintf("%s.partition: %v", at, err)
+	}
+	surge, err := partition.MaxSurge(rollout.MaxSurge, in.Replicas)
+	if err != nil {
+		return fmt.Sprintf("%s.maxSurge: %v", at, err)
+	}
+	if in.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, surge, in.Replicas); err != nil {
+		return fmt.Sprintf("%s.maxUnavailable: %v", at, err)
+	}
+	in.Policy = inplace.Policy(rollout.Policy)
+	in.OnDelete, in.Paused = rollout.OnDelete, rollout.Paused
+	in.PartitionRollback = rollout.PartitionRollback
+	in.GracePeriod = time.Duration(rollout.GracePeriodSeconds) * time.Second
+	w.Held = holds(rollout.Partition)
+	return ""
+}
+
+// holds reports whether a partition keeps any pod back at some number of replicas. It was read before.
+func holds(p *intstr.IntOrString) bool {
+	const many = 1 << 20
+	kept, err := partition.Old(p, many)
+	return err != nil || kept > 0
+}
+
+// Scale says who should exist.
+func (Kind) Scale(c workload.Crowd) inplace.Population {
+	return plan.Scale(plan.Input{
+		Intent: c.Intent, Pods: c.Pods, Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Lost: c.Lost, Now: c.Now,
+	})
+}
+
+// Report writes the status.
+func (Kind) Report(obj client.Object, r workload.Report) (changed bool) {
+	cs, ok := obj.(*appsv1alpha1.CloneSet)
+	if !ok {
+		return false
+	}
+	sum := r.Summary
+	next := appsv1alpha1.CloneSetStatus{
+		ObservedGeneration:       r.ObservedGeneration,
+		Replicas:                 sum.Replicas,
+		ReadyReplicas:            sum.Ready,
+		AvailableReplicas:        sum.Available,
+		UpdatedReplicas:          sum.Updated,
+		UpdatedReadyReplicas:     sum.UpdatedReady,
+		UpdatedAvailableReplicas: sum.UpdatedAvailable,
+		ExpectedUpdatedReplicas:  max(sum.ExpectedUpdated, 0),
+		UpdateRevision:           cmp.Or(r.UpdateRevision, cs.Status.UpdateRevision),
+		CurrentRevision:          cmp.Or(r.CurrentRevision, cs.Status.CurrentRevision),
+		CollisionCount:           cs.Status.CollisionCount,
+		LabelSelector:            cmp.Or(r.Selector, cs.Status.LabelSelector),
+		Conditions:               r.Conditions,
+	}
+	if r.CollisionCount != ptr.Deref(next.CollisionCount, 0) {
+		next.CollisionCount = ptr.To(r.CollisionCount)
+	}
+	if r.Extended {
+		next.Underway = &appsv1alpha1.WorkloadReport{
+			UpdatedInPlace: sum.InPlace, Recreated: sum.Recreated,
+			Refused: slices.Clone(sum.Refused), Broken: slices.Clone(sum.Broken),
+		}
+	}
+	if equality.Semantic.DeepEqual(cs.Status, next) {
+		return false
+	}
+	cs.Status = next
+	return true
+}

@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/plan"
+	"github.com/underway-dev/underway/inplace/podwriter"
+)
+
+// lookAgain is how soon a pass follows one that met a name in use: nothing else would bring it.
+const lookAgain = time.Second
+
+// acted is what act did.
+type acted struct {
+	podwriter.Result
+	// ok is true when everything that was decided was done.
+	ok    bool
+	again time.Duration
+}
+
+// decide asks who should exist, then who moves.
+func (r *Reconciler) decide(seen *observation) inplace.Decision {
+	in := seen.wanted.Intent
+	in.Where = klog.KObj(seen.obj).String()
+	in.Population = r.kind.Scale(Crowd{
+		Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
+		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
+	})
+	decision := plan.Next(in, seen.pods, seen.now)
+	decision.LookAgainIn = soonest(decision.LookAgainIn, in.Population.LookAgainIn)
+	return decision
+}
+
+// act writes revisions, then pods. A revision that cannot be written keeps the pods as they are: they would name
+// something that does not exist.
+func (r *Reconciler) act(ctx context.Context, seen *observation, decision inplace.Decision) (acted, error) {
+	if err := r.writeHistory(ctx, seen); err != nil {
+		return acted{}, err
+	}
+	if decision.Quiet() {
+		return acted{ok: true}, nil
+	}
+	logger := ctrl.LoggerFrom(ctx)
+	logger.V(2).Info("Writing pods", "creates", len(decision.Creates), "deletes", len(decision.Deletes),
+		"patches", len(decision.Patches), "reason", decision.Because())
+	result, err := r.pods.Do(ctx, decision)
+	seen.book.wrote(result.Written, r.clock.Now())
+	seen.book.replaced(result.Created)
+	r.Metrics.count(r.resource.Kind, result)
+	a := acted{Result: result, ok: err == nil}
+	if result.AlreadyExists > 0 {
+		met, lookErr := r.lookAtNames(ctx, seen, decision.Creates, result.Written)
+		err = errors.Join(err, lookErr)
+		if met {
+			a.again = lookAgain
+		}
+	}
+	if result.Created+result.Deleted > 0 {
+		logger.Info("Changed the number of pods", "created", result.Created, "deleted", result.Deleted)
+	}
+	return a, err
+}
+
+// lookAtNames reads the pods whose names were in the way. One of ours means that the cache is behind: it is awaited.
+// Any other makes the name taken: the next pass derives another one. Nothing is guessed.
+func (r *Reconciler) lookAtNames(
+	ctx context.Context, seen *observation, creates []inplace.Create, written []podwriter.Written,
+) (met bool, err error) {
+	done := make(map[string]bool, len(written))
+	for _, w := range written {
+		done[w.Name] = true
+	}
+	var errs []error
+	for _, c := range creates {
+		name := c.Object.GetName()
+		if done[name] {
+			continue
+		}
+		var pod corev1.Pod
+		switch err := r.live.Get(ctx, client.ObjectKeyFromObject(c.Object), &pod); {
+		case apierrors.IsNotFound(err):
+			met = true
+		case err != nil:
+			errs = append(errs, fmt.Errorf("reading pod %s, whose name was taken: %w", name, err))
+		case r.ours(&pod, seen.obj):
+			seen.book.wrote([]podwriter.Written{{ResourceVersion: pod.ResourceVersion}}, r.clock.Now())
+			met = true
+		default:
+			seen.book.taken[name] = true
+			met = true
+		}
+	}
+	return met, errors.Join(errs...)
+}
+
+// ours reports whether the cache would show pod as one of obj's.
+func (r *Reconciler) ours(pod *corev1.Pod, obj client.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	_, labelled := pod.Labels[r.resource.PodLabel]
+	return owner != nil && owner.UID == obj.GetUID() && labelled
+}

@@ -1,0 +1,100 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/underway-dev/underway/inplace/podview"
+	"github.com/underway-dev/underway/inplace/podwriter"
+)
+
+// Options are what a Reconciler is made of.
+type Options struct {
+	Kind     Kind
+	Resource Resource
+	// Cache reads what Caches and Index set up.
+	Cache client.Reader
+	// PodsVersion is the resourceVersion up to which the cache of pods has come; empty when it cannot tell.
+	PodsVersion func() string
+	// Live reads from the API server and writes to it.
+	Live client.Client
+	// Events may be nil: then none are written.
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Extended is false where the CRD is not ours and would drop status.underway.
+	Extended bool
+}
+
+// Reconciler reconciles the objects of one kind.
+//
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+type Reconciler struct {
+	Options
+
+	kind     Kind
+	resource Resource
+	cache    client.Reader
+	live     client.Client
+	clock    clock.PassiveClock
+	pods     *podwriter.Writer
+	memory   *podview.Memory
+	ledger   *ledger
+}
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{
+		Options: o, kind: o.Kind, resource: o.Resource, cache: o.Cache, live: o.Live, clock: o.Clock,
+		pods: podwriter.New(o.Live), memory: podview.NewMemory(), ledger: newLedger(),
+	}
+}
+
+// Reconcile is one pass.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	seen, err := r.observe(ctx, req.NamespacedName)
+	if err != nil || seen == nil {
+		return ctrl.Result{}, err
+	}
+	if seen.wait > 0 {
+		return ctrl.Result{RequeueAfter: seen.wait}, nil
+	}
+	decision := r.decide(seen)
+	acted, actErr := r.act(ctx, seen, decision)
+	again, reportErr := r.report(ctx, seen, decision, failed(actErr))
+	r.tell(ctx, seen, decision, acted)
+	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: soonest(decision.LookAgainIn, acted.again, again)}, nil
+}
+
+// soonest is the smallest positive duration, 0 if there is none.
+func soonest(all ...time.Duration) time.Duration {
+	var least time.Duration
+	for _, d := range all {
+		if d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	return least
+}
+
+// ignoreConflict drops conflicts: a newer version of the object exists, and its watch event brings the next pass.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// maxNote is what the API server takes as an event's note, with room for its words.
+const maxNote = 1000
+
+// populationEvents say what became of scaling, one event a pass whatever the number of pods.
+func populationEvents(d inplace.Decision, a acted) []inplace.Event {
+	var out []inplace.Event
+	if a.Created > 0 && len(d.Creates) > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "Created",
+			Message: fmt.Sprintf("Created %s: %s", pods(a.Created), d.Creates[0].Because),
+		})
+	}
+	if a.Deleted > 0 && len(d.Deletes) > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "Deleted",
+			Message: fmt.Sprintf("Deleted %s: %s", pods(a.Deleted), d.Deletes[0].Because),
+		})
+	}
+	return out
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// conditionEvents are the warnings that were not in the last status: written once, because the status remembers them.
+func conditionEvents(before, after []metav1.Condition) []inplace.Event {
+	var out []inplace.Event
+	for _, kind := range []string{
+		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
+		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale,
+	} {
+		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
+		if is == nil || (was != nil && was.Message == is.Message) {
+			continue
+		}
+		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: kind, Message: is.Message})
+	}
+	return out
+}
+
+// tell writes the events of what was done.
+func (r *Reconciler) tell(ctx context.Context, seen *observation, d inplace.Decision, a acted) {
+	for _, e := range populationEvents(d, a) {
+		r.emit(seen, e)
+	}
+	if !a.ok || a.Patched == 0 && len(d.Patches) > 0 {
+		return
+	}
+	for _, e := range d.Events {
+		r.emit(seen, e)
+		ctrl.LoggerFrom(ctx).V(2).Info("Event", "reason", e.Reason, "message", e.Message)
+	}
+}
+
+func (r *Reconciler) tellConditions(seen *observation, now []metav1.Condition) {
+	for _, e := range conditionEvents(seen.wanted.Status.Conditions, now) {
+		r.emit(seen, e)
+	}
+}
+
+func (r *Reconciler) emit(seen *observation, e inplace.Event) {
+	if r.Events == nil {
+		return
+	}
+	note := e.Message
+	if len(note) > maxNote {
+		note = note[:maxNote] + "..."
+	}
+	r.Events.Eventf(seen.obj, nil, e.Type, e.Reason, e.Reason, "%s", note)
+}

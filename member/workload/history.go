@@ -1,0 +1,172 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/revision"
+)
+
+// readHistory lists the object's ControllerRevisions and plans what becomes of them.
+func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
+	var list appsv1.ControllerRevisionList
+	byController := client.MatchingFields{indexController: string(seen.obj.GetUID())}
+	if err := r.cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
+		return fmt.Errorf("listing the revisions: %w", err)
+	}
+	seen.revisions = make(map[string]*appsv1.ControllerRevision, len(list.Items))
+	for i := range list.Items {
+		seen.revisions[list.Items[i].Name] = &list.Items[i]
+	}
+	plan, err := revision.Plan(seen.pastAndPresent())
+	if err != nil {
+		// A template that is not JSON has no revision: nothing moves, nothing is created, and the object says so.
+		seen.wanted.Intent.Invalid = cmp.Or(seen.wanted.Intent.Invalid, "spec.template: "+err.Error())
+		seen.wanted.Intent.Replicas = 0
+		return nil
+	}
+	seen.history = plan
+	in := &seen.wanted.Intent
+	in.Update, in.Revisions = plan.Update, plan.Revisions
+	in.Current = seen.current()
+	return nil
+}
+
+// pastAndPresent is what the history is planned on.
+func (s *observation) pastAndPresent() revision.History {
+	h := revision.History{
+		Owner: s.obj.GetName(), Template: s.wanted.Template, Limit: s.wanted.HistoryLimit,
+		CollisionCount: s.wanted.Status.CollisionCount, Taken: s.book.revisionsTaken,
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.revisions)) {
+		cr := s.revisions[name]
+		h.Existing = append(h.Existing, revision.Stored{Name: name, Number: cr.Revision, Data: cr.Data.Raw})
+	}
+	used := map[string]bool{s.wanted.Status.CurrentRevision: true}
+	for i := range s.pods {
+		used[s.pods[i].Revision] = true
+	}
+	if oldest := s.oldest(); oldest != nil && s.wanted.Status.CurrentRevision == "" {
+		used[oldest.Name] = true
+	}
+	h.InUse = slices.Sorted(maps.Keys(used))
+	return h
+}
+
+// oldest is the first revision that was ever stored.
+func (s *observation) oldest() *appsv1.ControllerRevision {
+	var first *appsv1.ControllerRevision
+	for _, cr := range s.revisions {
+		if first == nil || cr.Revision < first.Revision || (cr.Revision == first.Revision && cr.Name < first.Name) {
+			first = cr
+		}
+	}
+	return first
+}
+
+// current is the revision whose release was finished last: what the status says; before the first status, the first
+// revision ever stored, so that a template that changes before the first pods exist is a release like any other; before
+// that, the present one. A revision that the status names and that is not kept has a name and no template: pods of it
+// cannot be created, and that is said, instead of creating others.
+func (s *observation) current() inplace.Revision {
+	name := s.wanted.Status.CurrentRevision
+	if name == "" {
+		first := s.oldest()
+		if first == nil {
+			return s.history.Update
+		}
+		name = first.Name
+	}
+	for _, r := range s.history.Revisions {
+		if r.Name == name {
+			return r
+		}
+	}
+	return inplace.Revision{Name: name}
+}
+
+// writeHistory makes the stored revisions what was planned. Trimming comes last and only tidies.
+func (r *Reconciler) writeHistory(ctx context.Context, seen *observation) error {
+	if c := seen.history.Create; c != nil {
+		if err := r.createRevision(ctx, seen, *c); err != nil {
+			return err
+		}
+	}
+	if n := seen.history.Renumber; n != nil {
+		cr := seen.revisions[n.Name].DeepCopy()
+		before := client.MergeFromWithOptions(cr.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		cr.Revision = n.Number
+		if err := r.live.Patch(ctx, cr, before, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
+			return fmt.Errorf("renumbering revision %s: %w", n.Name, err)
+		}
+	}
+	var errs []error
+	for _, name := range seen.history.Trim {
+		cr := seen.revisions[name]
+		err := r.live.Delete(ctx, cr.DeepCopy(), client.Preconditions{UID: &cr.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("trimming revision %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) createRevision(ctx context.Context, seen *observation, c revision.Stored) error {
+	labels := maps.Clone(seen.wanted.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[appsv1alpha1.LabelPodRevision] = seen.history.Update.Hash
+	cr := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: c.Name, Namespace: seen.obj.GetNamespace(), Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{r.ownerReference(seen.obj)},
+		},
+		Data: runtime.RawExtension{Raw: c.Data}, Revision: c.Number,
+	}
+	err := r.live.Create(ctx, cr, client.FieldOwner(appsv1alpha1.FieldManagerMember))
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("creating revision %s: %w", c.Name, err)
+		}
+		return nil
+	}
+	return r.revisionExists(ctx, seen, c)
+}
+
+// revisionExists looks at the revision that was in the way: ours of the same content is what we wanted (the cache is
+// behind); anything else makes the name taken, and the next pass finds another.
+func (r *Reconciler) revisionExists(ctx context.Context, seen *observation, c revision.Stored) error {
+	var live appsv1.ControllerRevision
+	if err := r.live.Get(ctx, client.ObjectKey{Namespace: seen.obj.GetNamespace(), Name: c.Name}, &live); err != nil {
+		return fmt.Errorf("reading revision %s: %w", c.Name, err)
+	}
+	owner := metav1.GetControllerOfNoCopy(&live)
+	if owner != nil && owner.UID == seen.obj.GetUID() && revision.Equal(live.Data.Raw, c.Data) {
+		return nil
+	}
+	if !slices.Contains(seen.book.revisionsTaken, c.Name) {
+		seen.book.revisionsTaken = append(seen.book.revisionsTaken, c.Name)
+	}
+	return fmt.Errorf("revision name %s is taken, another one is used", c.Name)
+}
+
+func (r *Reconciler) ownerReference(obj client.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: r.resource.GroupVersion().String(), Kind: r.resource.Kind, Name: obj.GetName(), UID: obj.GetUID(),
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
+}

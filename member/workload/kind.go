@@ -1,0 +1,99 @@
+package workload
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// Kind adapts one workload API to the engine. Every method is a pure function of its arguments; a Kind holds no client.
+type Kind interface {
+	// New returns an empty object of the kind.
+	New() client.Object
+	// Read reads the object. What cannot be read is Wanted.Intent.Invalid, never a default.
+	Read(obj client.Object) Wanted
+	// Scale says who should exist.
+	Scale(c Crowd) inplace.Population
+	// Report writes what was seen into obj's status and says whether that changed it.
+	Report(obj client.Object, r Report) (changed bool)
+}
+
+// Resource says how the API server names a kind.
+type Resource struct {
+	schema.GroupVersionKind
+	// Plural is the resource's name in URLs and in the name of its CRD.
+	Plural string
+	// PodLabel is a label that every pod of the kind carries: the cache of pods is limited to it.
+	PodLabel string
+}
+
+// CRD is the name of the CustomResourceDefinition.
+func (r Resource) CRD() string {
+	return r.Plural + "." + r.Group
+}
+
+// Wanted is what an object asks for.
+type Wanted struct {
+	// Intent has every number resolved. The reconciler fills in Where, Update, Current, Revisions and Population.
+	Intent inplace.Intent
+	// Template is the pod template, raw.
+	Template []byte
+	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
+	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
+	Held bool
+	// MinReadySeconds is how long a pod must have been Ready to be available.
+	MinReadySeconds int32
+	// HistoryLimit is how many unused revisions are kept.
+	HistoryLimit int32
+	// Labels go on ControllerRevisions.
+	Labels map[string]string
+	// Selector is the text of the scale subresource's selector.
+	Selector string
+	// Status are the values of the last status that decide something.
+	Status Stored
+	// NotActedOn names fields that are accepted and not acted on yet, UnknownFields those this build does not know.
+	NotActedOn, UnknownFields []string
+}
+
+// Stored is what the last status says.
+type Stored struct {
+	CurrentRevision    string
+	CollisionCount     int32
+	Conditions         []metav1.Condition
+	ObservedGeneration int64
+	// Underway is nil before the first report, and where the CRD drops it.
+	Underway *appsv1alpha1.WorkloadReport
+}
+
+// Crowd is what scaling decides on.
+type Crowd struct {
+	Intent inplace.Intent
+	// Pods are all that the object controls, terminating and finished ones too.
+	Pods []inplace.Pod
+	// Owner is the controller reference of a new pod; Namespace where it goes.
+	Owner     metav1.OwnerReference
+	Namespace string
+	// Taken are names that are known, by a live read, to be used by something else.
+	Taken map[string]bool
+	// Lost are the revisions of pods that went away and are not replaced yet.
+	Lost []string
+	Now  time.Time
+}
+
+// Report is what goes into a status.
+type Report struct {
+	ObservedGeneration int64
+	Summary            inplace.Summary
+	UpdateRevision     string
+	CurrentRevision    string
+	CollisionCount     int32
+	Selector           string
+	Conditions         []metav1.Condition
+	// Extended is false where the CRD is not ours and would drop status.underway.
+	Extended bool
+}

@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Caches says what is kept of each object for these kinds. What is dropped here is never read.
+//
+// Pods are limited to those that carry the kind's label as long as there is one kind; with more there is no selector
+// that says "one of several labels", and pods that are nobody's shrink to their metadata.
+func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
+	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: ptr.To(true)}
+	if len(resources) == 1 {
+		if r, err := labels.NewRequirement(resources[0].PodLabel, selection.Exists, nil); err == nil {
+			pods.Label = labels.NewSelector().Add(*r)
+		}
+	}
+	return cache.Options{
+		Scheme:           scheme,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:                pods,
+			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: ptr.To(true)},
+			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: ptr.To(true)},
+		},
+	}
+}
+
+// owned reports whether the controller of meta is of one of the kinds.
+func owned(meta metav1.Object, resources []Resource) bool {
+	owner := metav1.GetControllerOfNoCopy(meta)
+	return owner != nil && slices.ContainsFunc(resources, func(r Resource) bool {
+		return owner.Kind == r.Kind && groupOf(owner.APIVersion) == r.Group
+	})
+}
+
+func leanPod(resources []Resource) func(any) (any, error) {
+	return func(obj any) (any, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return obj, nil
+		}
+		pod.ManagedFields = nil
+		if !owned(pod, resources) {
+			pod.Labels, pod.Annotations = nil, nil
+			pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
+			return pod, nil
+		}
+		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, ReadinessGates: pod.Spec.ReadinessGates}
+		spec.Containers = make([]corev1.Container, len(pod.Spec.Containers))
+		for i := range pod.Spec.Containers {
+			spec.Containers[i].Name, spec.Containers[i].Image = pod.Spec.Containers[i].Name, pod.Spec.Containers[i].Image
+		}
+		pod.Spec = spec
+		pod.Status = corev1.PodStatus{
+			ObservedGeneration: pod.Status.ObservedGeneration,
+			Phase:              pod.Status.Phase,
+			Reason:             pod.Status.Reason,
+			Conditions:         pod.Status.Conditions,
+			ContainerStatuses:  pod.Status.ContainerStatuses,
+		}
+		return pod, nil
+	}
+}
+
+// leanSlice keeps which pods a slice names, and how.
+func leanSlice(obj any) (any, error) {
+	s, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return obj, nil
+	}
+	lean := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Name: s.Name, Namespace: s.Namespace, UID: s.UID, ResourceVersion: s.ResourceVersion,
+	}}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
+			continue
+		}
+		lean.Endpoints = append(lean.Endpoints, discoveryv1.Endpoint{
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: e.TargetRef.Name},
+			Conditions: e.Conditions,
+		})
+	}
+	return lean, nil
+}
+
+// leanRevision drops the content of revisions that are not of our kinds (StatefulSets and DaemonSets have them too).
+func leanRevision(resources []Resource) func(any) (any, error) {
+	return func(obj any) (any, error) {
+		r, ok := obj.(*appsv1.ControllerRevision)
+		if !ok {
+			return obj, nil
+		}
+		r.ManagedFields = nil
+		if !owned(r, resources) {
+			r.Labels, r.Annotations, r.Data = nil, nil, runtime.RawExtension{}
+		}
+		return r, nil
+	}
+}

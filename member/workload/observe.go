@@ -1,0 +1,163 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podview"
+	"github.com/underway-dev/underway/inplace/revision"
+)
+
+// observation is all that one pass reads.
+type observation struct {
+	now    time.Time
+	obj    client.Object
+	wanted Wanted
+	pods   []inplace.Pod
+	// revisions are the object's ControllerRevisions by name.
+	revisions map[string]*appsv1.ControllerRevision
+	history   revision.Changes
+	book      *book
+	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
+	wait time.Duration
+}
+
+// observe reads the object and what belongs to it; nil when there is nothing to do.
+func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, error) {
+	seen := &observation{now: r.clock.Now(), obj: r.kind.New()}
+	if err := r.cache.Get(ctx, name, seen.obj); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.forget(r.ledger.close(name))
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	if seen.obj.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	seen.book = r.ledger.open(name, seen.obj.GetUID())
+	pods, err := r.readPods(ctx, seen)
+	if err != nil || seen.wait > 0 {
+		return seen, err
+	}
+	seen.wanted = r.kind.Read(seen.obj)
+	if err := r.view(ctx, seen, pods); err != nil {
+		return nil, err
+	}
+	missing := int(seen.wanted.Intent.Replicas) - countActive(seen.pods)
+	r.forget(seen.book.follow(seen.pods, missing))
+	return seen, r.readHistory(ctx, seen)
+}
+
+func (r *Reconciler) forget(pods []types.UID) {
+	for _, uid := range pods {
+		r.memory.Forget(uid)
+	}
+}
+
+func countActive(pods []inplace.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].Active() {
+			n++
+		}
+	}
+	return n
+}
+
+// readPods lists the object's pods. When the cache does not show our own last write it sets seen.wait, and after
+// patience has passed reads object and pods from the API server.
+func (r *Reconciler) readPods(ctx context.Context, seen *observation) ([]corev1.Pod, error) {
+	version := r.PodsVersion()
+	var list corev1.PodList
+	byController := client.MatchingFields{indexController: string(seen.obj.GetUID())}
+	if err := r.cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	if seen.book.caughtUp(version, seen.obj.GetResourceVersion(), activeUIDs(list.Items)) {
+		return list.Items, nil
+	}
+	if left := patience - seen.now.Sub(seen.book.since); left > 0 {
+		seen.wait = left
+		return nil, nil
+	}
+	return r.readLive(ctx, seen)
+}
+
+func activeUIDs(pods []corev1.Pod) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(pods))
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			uids[pods[i].UID] = true
+		}
+	}
+	return uids
+}
+
+// readLive reads object and pods from the API server.
+func (r *Reconciler) readLive(ctx context.Context, seen *observation) ([]corev1.Pod, error) {
+	uid := seen.obj.GetUID()
+	obj := r.kind.New()
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen.obj), obj); err != nil {
+		return nil, fmt.Errorf("reading the object live: %w", err)
+	}
+	if obj.GetUID() != uid || obj.GetDeletionTimestamp() != nil {
+		seen.wait = patience
+		return nil, nil
+	}
+	seen.obj = obj
+	var list corev1.PodList
+	err := r.live.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.resource.PodLabel})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods live: %w", err)
+	}
+	seen.book.settle(list.ResourceVersion, obj.GetResourceVersion())
+	ours := list.Items[:0]
+	for i := range list.Items {
+		if owner := metav1.GetControllerOfNoCopy(&list.Items[i]); owner != nil && owner.UID == uid {
+			ours = append(ours, list.Items[i])
+		}
+	}
+	return ours, nil
+}
+
+// view turns pods into what the plans read.
+func (r *Reconciler) view(ctx context.Context, seen *observation, pods []corev1.Pod) error {
+	seen.pods = make([]inplace.Pod, 0, len(pods))
+	for i := range pods {
+		endpoints, err := r.endpoints(ctx, &pods[i])
+		if err != nil {
+			return err
+		}
+		seen.pods = append(seen.pods, podview.From(&pods[i], podview.Around{
+			Now: seen.now, MinReadySeconds: seen.wanted.MinReadySeconds, Endpoints: endpoints,
+			Seen: r.memory.Look(&pods[i], endpoints, seen.now),
+		}))
+	}
+	return nil
+}
+
+// endpoints finds the slices that list a pod. Only a pod on its way out of service is looked up.
+func (r *Reconciler) endpoints(ctx context.Context, pod *corev1.Pod) (podview.Endpoints, error) {
+	if !gateFalse(pod) {
+		return podview.Endpoints{}, nil
+	}
+	var list discoveryv1.EndpointSliceList
+	if err := r.cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{indexPod: pod.Name}); err != nil {
+		return podview.Endpoints{}, fmt.Errorf("listing the endpoints of pod %s: %w", pod.Name, err)
+	}
+	found := make([]*discoveryv1.EndpointSlice, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, &list.Items[i])
+	}
+	return podview.EndpointsOf(found, pod.Name), nil
+}

@@ -1,0 +1,179 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podwriter"
+)
+
+// patience is how long the cache may take to show our own write before pods are read from the API server instead.
+const patience = 5 * time.Second
+
+// ledger remembers, per workload, what this process did and saw: it makes passes wait for our own writes. It is a cache:
+// after a restart the first read of the cache is newer than anything the former process wrote or it collides with it.
+type ledger struct {
+	mu    sync.Mutex
+	books map[types.UID]*book
+	// names are the objects behind the pages, so that a page can be closed when its object is gone.
+	names map[types.NamespacedName]types.UID
+}
+
+// book is the page of one workload.
+type book struct {
+	// pods and object are the highest resourceVersions that we wrote.
+	pods, object string
+	// deleted are pods we deleted whose going the cache must show.
+	deleted map[types.UID]bool
+	// since is when we last wrote.
+	since time.Time
+	// taken are names of pods that are not ours, by a live read.
+	taken map[string]bool
+	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
+	revisionsTaken []string
+	// seen is the revision of each active pod at the last pass, nil before the first.
+	seen map[types.UID]string
+	// lost are revisions of pods that went away and are not replaced yet.
+	lost []string
+	// reported is when the status was written last.
+	reported time.Time
+}
+
+func newLedger() *ledger {
+	return &ledger{books: map[types.UID]*book{}, names: map[types.NamespacedName]types.UID{}}
+}
+
+// open returns the page of a workload. A workload is reconciled by one worker at a time, so a page needs no lock. An
+// object of the same name with another UID gets a new page.
+func (l *ledger) open(name types.NamespacedName, uid types.UID) *book {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.names[name]; ok && old != uid {
+		delete(l.books, old)
+	}
+	l.names[name] = uid
+	b := l.books[uid]
+	if b == nil {
+		b = &book{deleted: map[types.UID]bool{}, taken: map[string]bool{}}
+		l.books[uid] = b
+	}
+	return b
+}
+
+// close drops the page of a workload that is gone and returns the pods it had seen.
+func (l *ledger) close(name types.NamespacedName) []types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uid, ok := l.names[name]
+	if !ok {
+		return nil
+	}
+	var pods []types.UID
+	if b := l.books[uid]; b != nil {
+		pods = slices.Collect(maps.Keys(b.seen))
+	}
+	delete(l.books, uid)
+	delete(l.names, name)
+	return pods
+}
+
+// wrote records what podwriter did.
+func (b *book) wrote(written []podwriter.Written, now time.Time) {
+	for _, w := range written {
+		b.since = now
+		if w.Deleted {
+			b.deleted[w.UID] = true
+			continue
+		}
+		b.pods = later(b.pods, w.ResourceVersion)
+	}
+}
+
+// wroteObject records a status write.
+func (b *book) wroteObject(version string, now time.Time) {
+	b.object = later(b.object, version)
+	b.since = now
+}
+
+// caughtUp reports whether a view with these versions includes all that we wrote. active are the pods it shows that are
+// not being deleted.
+func (b *book) caughtUp(podsVersion, objectVersion string, active map[types.UID]bool) bool {
+	if !reached(podsVersion, b.pods) || !reached(objectVersion, b.object) {
+		return false
+	}
+	for uid := range b.deleted {
+		if active[uid] {
+			return false
+		}
+	}
+	clear(b.deleted)
+	return true
+}
+
+// settle makes the page agree with a live read: what we wrote is in it, or versions ran backwards (a restored etcd).
+func (b *book) settle(podsVersion, objectVersion string) {
+	if !reached(podsVersion, b.pods) {
+		b.pods = podsVersion
+	}
+	if !reached(objectVersion, b.object) {
+		b.object = objectVersion
+	}
+}
+
+// follow notes which pods went away since the last pass. missing is how many pods are wanted and not there.
+func (b *book) follow(pods []inplace.Pod, missing int) (gone []types.UID) {
+	now := make(map[types.UID]string, len(pods))
+	exists := make(map[types.UID]bool, len(pods))
+	for i := range pods {
+		exists[pods[i].UID] = true
+		if pods[i].Active() {
+			now[pods[i].UID] = pods[i].Revision
+		} else if b.seen == nil {
+			b.lost = append(b.lost, pods[i].Revision)
+		}
+	}
+	for uid, revision := range b.seen {
+		if _, still := now[uid]; !still {
+			b.lost = append(b.lost, revision)
+		}
+		if !exists[uid] {
+			gone = append(gone, uid)
+		}
+	}
+	b.seen = now
+	if excess := len(b.lost) - max(missing, 0); excess > 0 {
+		b.lost = b.lost[excess:]
+	}
+	return gone
+}
+
+// replaced strikes out n lost pods.
+func (b *book) replaced(n int) {
+	b.lost = b.lost[min(n, len(b.lost)):]
+}
+
+// later returns the later of two resourceVersions; one that cannot be compared wins, so that it is waited for.
+func later(a, b string) string {
+	if a == "" {
+		return b
+	}
+	if n, err := resourceversion.CompareResourceVersion(a, b); err == nil && n >= 0 {
+		return a
+	}
+	return b
+}
+
+// reached reports whether version is at least wanted. Nothing wanted is reached by anything.
+func reached(version, wanted string) bool {
+	if wanted == "" {
+		return true
+	}
+	n, err := resourceversion.CompareResourceVersion(version, wanted)
+	return err == nil && n >= 0
+}

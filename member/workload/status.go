@@ -1,0 +1,228 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// Reasons of the conditions, upstream's where it has some.
+const (
+	reasonAvailable        = "CloneSetAvailable"
+	reasonUpdated          = "CloneSetUpdated"
+	reasonPaused           = "CloneSetPaused"
+	reasonPartition        = "ProgressPartitionAvailable"
+	reasonInvalid          = "Invalid"
+	reasonFieldsNotActedOn = "NotImplemented"
+	reasonUnknownFields    = "NewerThanAgent"
+	reasonRefused          = "Refused"
+	reasonFailed           = "WriteFailed"
+)
+
+// statusEvery is the least time between two writes of one status while a release moves; what a person or the hub waits
+// for (a new generation, the end) is written at once.
+const statusEvery = 250 * time.Millisecond
+
+// report writes the status if it changed. again is when a write that was put off is due.
+func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failure string) (again time.Duration, err error) {
+	before, ok := seen.obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return 0, fmt.Errorf("copying a %T", seen.obj)
+	}
+	next := seen.summarize(d, failure, r.Extended)
+	after, ok := seen.obj.DeepCopyObject().(client.Object)
+	if !ok || !r.kind.Report(after, next) {
+		return 0, nil
+	}
+	if wait := statusEvery - seen.now.Sub(seen.book.reported); wait > 0 && seen.mayWait(next) {
+		return wait, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.live.Status().Patch(ctx, after, patch, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	seen.book.reported = seen.now
+	seen.book.wroteObject(after.GetResourceVersion(), r.clock.Now())
+	r.tellConditions(seen, next.Conditions)
+	return 0, nil
+}
+
+// mayWait reports whether a status may be put off: nothing but numbers changed, and more of them will.
+func (s *observation) mayWait(next Report) bool {
+	was := s.wanted.Status
+	return was.ObservedGeneration == next.ObservedGeneration && was.CurrentRevision == next.CurrentRevision &&
+		!next.Summary.Done(s.wanted.Intent.Replicas)
+}
+
+// summarize is the status as seen: nothing in it is a prediction.
+func (s *observation) summarize(d inplace.Decision, failure string, extended bool) Report {
+	in := s.wanted.Intent
+	r := Report{
+		ObservedGeneration: s.obj.GetGeneration(),
+		Summary:            d.Summary,
+		UpdateRevision:     in.Update.Name,
+		CurrentRevision:    in.Current.Name,
+		CollisionCount:     s.history.CollisionCount,
+		Selector:           s.wanted.Selector,
+		Extended:           extended,
+	}
+	r.Summary.Refused = sinceWhen(d.Summary.Refused, s.told().Refused, s.now)
+	r.Summary.Broken = sinceWhen(d.Summary.Broken, s.told().Broken, s.now)
+	if s.finished(d.Summary) {
+		r.CurrentRevision = in.Update.Name
+	}
+	r.Conditions = s.conditions(d, failure)
+	return r
+}
+
+func (s *observation) told() appsv1alpha1.WorkloadReport {
+	if s.wanted.Status.Underway == nil {
+		return appsv1alpha1.WorkloadReport{}
+	}
+	return *s.wanted.Status.Underway
+}
+
+// finished reports whether the release of the update revision is over: every wanted pod is there and proven to run it,
+// and the spec holds nothing back. At 0 replicas under a partition "all pods are updated" would be true of nothing.
+func (s *observation) finished(sum inplace.Summary) bool {
+	in := s.wanted.Intent
+	return in.Invalid == "" && !s.wanted.Held && in.Partition == 0 &&
+		sum.Updated == in.Replicas && sum.Replicas == in.Replicas
+}
+
+// sinceWhen keeps the time at which a problem was first reported.
+func sinceWhen(now, before []appsv1alpha1.PodProblem, at time.Time) []appsv1alpha1.PodProblem {
+	out := slices.Clone(now)
+	for i := range out {
+		if out[i].Since == nil {
+			out[i].Since = &metav1.Time{Time: at.Truncate(time.Second)}
+		}
+		for _, b := range before {
+			if b.Reason == out[i].Reason && b.Message == out[i].Message && b.Since != nil && b.Since.Before(out[i].Since) {
+				out[i].Since = b.Since
+			}
+		}
+	}
+	return out
+}
+
+// conditions are the stored ones, made to say what was seen. Warnings exist only while they hold.
+func (s *observation) conditions(d inplace.Decision, failure string) []metav1.Condition {
+	conditions := slices.Clone(s.wanted.Status.Conditions)
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = s.obj.GetGeneration()
+		c.LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
+		meta.SetStatusCondition(&conditions, c)
+	}
+	set(ready(s.wanted.Intent, d))
+	set(progressing(s.wanted.Intent, d))
+	for _, w := range s.warnings(d, failure) {
+		if w.Message == "" {
+			meta.RemoveStatusCondition(&conditions, w.Type)
+			continue
+		}
+		w.Status = metav1.ConditionTrue
+		set(w)
+	}
+	return conditions
+}
+
+// ready is True when every pod that should be updated is updated and available. A held release is ready.
+func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
+	sum := d.Summary
+	c := metav1.Condition{Type: appsv1alpha1.ConditionReady}
+	counts := fmt.Sprintf("%d of %d pods updated, %d of %d available", sum.Updated, sum.ExpectedUpdated, sum.Available, in.Replicas)
+	switch {
+	case in.Invalid != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, "nothing moves: "+in.Invalid
+	case sum.Done(in.Replicas):
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonAvailable, counts
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonUpdated, counts
+		if len(d.Holds) > 0 {
+			c.Reason, c.Message = string(d.Holds[0].Kind), counts+": "+d.Because()
+		}
+	}
+	return c
+}
+
+// progressing has upstream's reasons.
+func progressing(in inplace.Intent, d inplace.Decision) metav1.Condition {
+	c := metav1.Condition{
+		Type: appsv1alpha1.ConditionProgressing, Status: metav1.ConditionTrue,
+		Reason: reasonUpdated, Message: cmp.Or(d.Because(), "pods are being updated"),
+	}
+	sum := d.Summary
+	switch {
+	case in.Invalid != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, in.Invalid
+	case in.Paused:
+		c.Reason, c.Message = reasonPaused, "the release is paused"
+	case sum.Done(in.Replicas) && in.Partition > 0:
+		c.Reason, c.Message = reasonPartition, fmt.Sprintf("%d pods are updated, partition %d holds the rest", sum.Updated, in.Partition)
+	case sum.Done(in.Replicas):
+		c.Reason, c.Message = reasonAvailable, "all pods are updated and available"
+	}
+	return c
+}
+
+// warnings are the conditions that exist only while they are True; an empty message is one that does not hold.
+func (s *observation) warnings(d inplace.Decision, failure string) []metav1.Condition {
+	invalid := metav1.Condition{Type: appsv1alpha1.ConditionInvalid, Reason: reasonInvalid, Message: s.wanted.Intent.Invalid}
+	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failure}
+	for _, h := range s.wanted.Intent.Population.Holds {
+		scale.Message = cmp.Or(scale.Message, h.Because)
+	}
+	update := metav1.Condition{Type: appsv1alpha1.ConditionFailedUpdate, Reason: reasonRefused}
+	if len(d.Summary.Refused) > 0 {
+		update.Message = d.Summary.Refused[0].Message
+	}
+	ignored := metav1.Condition{Type: appsv1alpha1.ConditionNotActedOn, Reason: reasonFieldsNotActedOn}
+	if fields := s.wanted.NotActedOn; len(fields) > 0 {
+		ignored.Message = "accepted and not acted on by this version: " + strings.Join(fields, ", ")
+	}
+	unknown := metav1.Condition{Type: appsv1alpha1.ConditionUnknownFields, Reason: reasonUnknownFields}
+	if fields := s.wanted.UnknownFields; len(fields) > 0 {
+		unknown.Message = "not known to this version, passed on as written: " + strings.Join(fields, ", ")
+	}
+	return []metav1.Condition{invalid, scale, update, ignored, unknown}
+}
+
+// failed is the part of an error that a condition may show: deterministic, without conflicts.
+func failed(err error) string {
+	var all []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	} else if err != nil {
+		all = []error{err}
+	}
+	var lines []string
+	for _, e := range all {
+		if e != nil && !apierrors.IsConflict(e) && !errors.Is(e, context.Canceled) {
+			lines = append(lines, e.Error())
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	slices.Sort(lines)
+	if len(lines) > 1 {
+		return fmt.Sprintf("%s (and %d more)", lines[0], len(lines)-1)
+	}
+	return lines[0]
+}
