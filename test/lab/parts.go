@@ -264,7 +264,7 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	url := c.Server() + "/readyz"
 	for {
-		if ready(ctx, client, url) {
+		if saysOK(ctx, client, url) {
 			return nil
 		}
 		for _, part := range []Part{Etcd, APIServer} {
@@ -280,7 +280,7 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 	}
 }
 
-func ready(ctx context.Context, client *http.Client, url string) bool {
+func saysOK(ctx context.Context, client *http.Client, url string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
