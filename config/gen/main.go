@@ -85,6 +85,7 @@ func (g *generator) roles() error {
 		{"underway-member", "member/rbac/role.yaml", []string{"./cmd/underway-member", "./member/...", "./inplace/podwriter"}},
 	} {
 		docs, err := g.controllerGen("rbac:roleName="+role.name, role.paths...)
+		err = errors.Join(err, unseen(role.paths))
 		switch {
 		case err != nil:
 			errs = append(errs, err)
