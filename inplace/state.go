@@ -38,6 +38,9 @@ type ContainerState struct {
 	ContainerID *string `json:"containerID,omitempty"`
 	// Image is the name that the recorded container was started from; empty when that is not known. Ours.
 	Image string `json:"image,omitempty"`
+	// Unsure is set when it was recorded while an earlier update of the container was not proven: what the kubelet was
+	// about to start then may show up after the patch, so another container or imageID alone proves nothing. Ours.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // Parked is the JSON of the annotation apps.kruise.io/inplace-update-grace. We never write it.

@@ -4,11 +4,182 @@ import (
 	"time"
 
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/step"
 )
 
-// Next decides on all pods of one workload. pods are all that belong to it, terminating and finished ones too.
-// in.Population is merged into the Decision: its creates are counted as pods of their revision, its deletes as gone.
+// Next decides on all pods of one workload. pods are all that belong to it, terminating and finished ones too; one that
+// occurs twice counts once. in.Population is merged into the Decision: its creates are counted as pods of their
+// revision, its deletes as gone.
 func Next(in inplace.Intent, pods []inplace.Pod, now time.Time) inplace.Decision {
-	_, _ = pods, now
-	return inplace.Decision{Creates: in.Population.Creates, Deletes: in.Population.Deletes}
+	r := newRound(in, pods, now)
+	r.choose()
+	r.spend()
+	r.act()
+	return r.decision()
+}
+
+// member is one pod with what this round thinks of it.
+type member struct {
+	pod   inplace.Pod
+	proof step.Proof
+	// leaving is set for pods that scaling deletes in this pass.
+	leaving bool
+	// update is where it goes; without a target it stays.
+	update step.Update
+	// recreate says why it is deleted and not patched; empty when it is patched.
+	recreate string
+	// refusal says why it may not move at all.
+	refusal string
+	// chosen is set when it is allowed to move, by partition first and by budget then.
+	chosen  bool
+	outcome step.Outcome
+}
+
+// active reports whether the pod counts as one of the workload's.
+func (m *member) active() bool {
+	return m.pod.Active() && !m.leaving
+}
+
+// round is one run of Next.
+type round struct {
+	in      inplace.Intent
+	now     time.Time
+	members []*member
+	ways    ways
+	tally   tally
+	room    int32
+
+	// What the candidates wait for.
+	refused  []*member
+	held     []*member
+	blocked  []*member
+	deletes  []inplace.Delete
+	patches  []inplace.Patch
+	warnings []string
+	look     time.Duration
+}
+
+// tally counts pods as they are, pods being created and deleted in this pass included where said so.
+type tally struct {
+	active, available, ready int32
+	// asked are active pods on the update revision, created ones of this pass included; older are the others.
+	asked, older int32
+	// absent pods are wanted and neither there nor being created; absentNew of them will come at the update revision.
+	absent, absentNew int32
+	draining          int32
+}
+
+func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
+	r := &round{in: in, now: now, ways: ways{intent: in, cache: map[[2]string]way{}}}
+	leaving := map[string]bool{}
+	for _, d := range in.Population.Deletes {
+		leaving[d.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, p := range pods {
+		if seen[p.Name] {
+			continue
+		}
+		seen[p.Name] = true
+		r.members = append(r.members, &member{pod: p, proof: step.Prove(p, now), leaving: leaving[p.Name]})
+	}
+	r.count()
+	r.later(in.Population.LookAgainIn)
+	return r
+}
+
+func (r *round) count() {
+	t := &r.tally
+	for _, m := range r.members {
+		if !m.active() {
+			continue
+		}
+		t.active++
+		t.ready += one(m.pod.Ready)
+		t.available += one(m.pod.Available)
+		if m.pod.Revision == r.in.Update.Name {
+			t.asked++
+		} else {
+			t.older++
+			t.draining += one(m.pod.Gate == inplace.GateFalse)
+		}
+		if m.pod.Ready && !m.pod.Available {
+			r.later(m.pod.AvailableIn)
+		}
+	}
+	there := t.active
+	for _, c := range r.in.Population.Creates {
+		there++
+		if c.Revision == r.in.Update.Name {
+			t.asked++
+		} else {
+			t.older++
+		}
+	}
+	t.absent = max(r.in.Replicas-there, 0)
+	t.absentNew = max(t.absent-max(r.in.Partition-t.older, 0), 0)
+	r.room = t.available - (r.in.Replicas - r.in.MaxUnavailable)
+}
+
+// later keeps the shortest time after which to look again.
+func (r *round) later(d time.Duration) {
+	if d > 0 && (r.look == 0 || d < r.look) {
+		r.look = d
+	}
+}
+
+// spend lets the chosen pods go as far as the budget allows. What restarts nothing, and a pod that does not serve, costs
+// nothing; so the walk goes on after the budget is spent.
+func (r *round) spend() {
+	for _, m := range r.members {
+		if !m.chosen || !r.serves(m) {
+			continue
+		}
+		switch {
+		case m.pod.Available && r.room >= 1:
+			r.room--
+		case !m.pod.Available && r.room >= 0:
+			// Ready, and counted as unavailable already: taking it down makes no more pods unavailable.
+		default:
+			m.chosen = false
+			r.blocked = append(r.blocked, m)
+		}
+	}
+}
+
+func (r *round) serves(m *member) bool {
+	if m.recreate != "" {
+		return m.pod.Ready
+	}
+	return step.Serves(m.pod, m.update)
+}
+
+// act turns every pod's target into a write or a wait.
+func (r *round) act() {
+	for _, m := range r.members {
+		switch {
+		case !m.active():
+			continue
+		case m.chosen && m.recreate != "":
+			r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
+			continue
+		case !m.chosen:
+			m.update = step.Update{}
+		}
+		m.outcome = step.Next(m.pod, m.update, r.now)
+		r.later(m.outcome.LookAgainIn)
+		if m.outcome.Patch != nil {
+			r.patches = append(r.patches, *m.outcome.Patch)
+		}
+		if m.outcome.Warning != "" {
+			r.warnings = append(r.warnings, m.outcome.Warning)
+		}
+	}
+}
+
+func one(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,14 +1,20 @@
 package step
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/underway-dev/underway/inplace"
 )
 
+// endpointsWait is how long a drained pod waits for EndpointSlices that go on naming it ready.
+const endpointsWait = 30 * time.Second
+
 // Update is where one pod should go.
 type Update struct {
-	// To is the revision to move to. A To equal to the pod's own revision means: stay, finish what is under way.
+	// To is the revision to move to. A To without a name, or equal to the pod's own revision, means: stay, and finish
+	// what is under way.
 	To inplace.Revision
 	// Change is what differs between the pod's revision and To. Ignored when staying.
 	Change inplace.Change
@@ -18,25 +24,207 @@ type Update struct {
 	Undrained bool
 }
 
-// Outcome is what to do with the pod now. At most one of Patch and Recreate is set; with neither the pod waits, or is
-// where it should be.
+// Outcome is what to do with the pod now. Without a Patch the pod waits, or is where it should be.
 type Outcome struct {
 	// Patch is the one write that is due.
 	Patch *inplace.Patch
-	// Recreate is set when the pod cannot be updated in place; Because says why.
-	Recreate bool
+	// Obstacle is set when the pod cannot be updated in place to Update.To; it says why. Nothing else is set then.
+	Obstacle string
 	// Wait says what the pod waits for; empty when it waits for nothing.
 	Wait inplace.HoldKind
-	// Because is one sentence about the patch, the recreate or the wait.
+	// Because is one sentence about the wait.
 	Because string
 	// Problem is set when a wait has lasted so long that it is to be reported.
 	Problem string
+	// Warning is set beside a Patch that goes on although something did not happen.
+	Warning string
 	// LookAgainIn is when time alone changes the answer; 0: never.
 	LookAgainIn time.Duration
 }
 
 // Next decides on one pod.
 func Next(p inplace.Pod, u Update, now time.Time) Outcome {
-	_, _, _ = p, u, now
-	return Outcome{}
+	if !p.Active() {
+		return Outcome{}
+	}
+	if u.To.Name == "" || u.To.Name == p.Revision {
+		return stay(p, u, now)
+	}
+	return move(p, u, now)
+}
+
+// Serves reports whether carrying out u takes a pod that serves out of service: what the budget has to allow.
+func Serves(p inplace.Pod, u Update) bool {
+	return p.Ready && p.Gate != inplace.GateFalse && !unharmed(p, u)
+}
+
+// unharmed reports whether u restarts nothing: labels and annotations only.
+func unharmed(p inplace.Pod, u Update) bool {
+	return len(u.Change.Images) == 0 && len(leftover(p)) == 0
+}
+
+// Obstacle says why the pod cannot be updated in place by u; empty when it can.
+func Obstacle(p inplace.Pod, u Update) string {
+	if p.Parked != nil && p.Parked.Problem != "" {
+		return fmt.Sprintf("the update that another controller parked on it %s", p.Parked.Problem)
+	}
+	if p.State != nil && (present(p.State.NextContainerRefMetadata) || present(p.State.NextContainerResources)) {
+		return "another controller has begun an update of it in batches that this build does not do"
+	}
+	if p.Gate == inplace.GateNone && !u.Undrained && !unharmed(p, u) {
+		return "it has no readiness gate InPlaceUpdateReady, so it cannot be taken out of service"
+	}
+	for name := range wanted(p, u) {
+		if p.Container(name) == nil {
+			return fmt.Sprintf("it has no container %s", name)
+		}
+	}
+	return ""
+}
+
+// move brings the pod to another revision.
+func move(p inplace.Pod, u Update, now time.Time) Outcome {
+	if obstacle := Obstacle(p, u); obstacle != "" {
+		return Outcome{Obstacle: obstacle}
+	}
+	if unharmed(p, u) || p.Gate == inplace.GateNone {
+		return Outcome{Patch: update(p, u, now)}
+	}
+	return drained(p, u, now)
+}
+
+// drained takes the pod out of service and patches it when that is seen. A gate that was never set keeps the pod from
+// being Ready just as well as False does.
+func drained(p inplace.Pod, u Update, now time.Time) Outcome {
+	switch {
+	case p.Gate == inplace.GateTrue:
+		return Outcome{Patch: drain(p, u, now)}
+	case p.Gate == inplace.GateUnset:
+		return Outcome{Patch: update(p, u, now)}
+	case p.Ready:
+		return notReadyYet(p, now)
+	}
+	left, warning := endpointsLeft(p, now)
+	if left > 0 {
+		return Outcome{
+			Wait: inplace.HoldDrain, LookAgainIn: left,
+			Because: fmt.Sprintf("EndpointSlices still name it ready: %s", strings.Join(p.ReadyIn, ", ")),
+		}
+	}
+	if left = graceLeft(p, u, now); left > 0 {
+		return Outcome{Wait: inplace.HoldGrace, LookAgainIn: left, Because: "its grace period is not over"}
+	}
+	return Outcome{Patch: update(p, u, now), Warning: warning}
+}
+
+// notReadyYet waits without limit: a pod that still serves is never patched.
+func notReadyYet(p inplace.Pod, now time.Time) Outcome {
+	o := Outcome{Wait: inplace.HoldDrain, Because: "it is not seen Ready=False yet"}
+	if p.GateSince.IsZero() {
+		return o
+	}
+	o.LookAgainIn = p.GateSince.Add(reportAfter).Sub(now)
+	if o.LookAgainIn <= 0 {
+		o.LookAgainIn = 0
+		o.Problem = "its readiness gate is False and it is still Ready: the kubelet of its node does not act on it"
+	}
+	return o
+}
+
+// endpointsLeft is how long to wait for EndpointSlices; the warning is set when that time is over.
+func endpointsLeft(p inplace.Pod, now time.Time) (left time.Duration, warning string) {
+	if len(p.ReadyIn) == 0 {
+		if len(p.PublishedIn) == 0 {
+			return 0, ""
+		}
+		return 0, fmt.Sprintf("EndpointSlices publish %s although it is not ready; not waited for: %s", p.Name, strings.Join(p.PublishedIn, ", "))
+	}
+	if p.Seen.NotReadySince.IsZero() {
+		return endpointsWait, ""
+	}
+	if left = p.Seen.NotReadySince.Add(endpointsWait).Sub(now); left > 0 {
+		return left, ""
+	}
+	return 0, fmt.Sprintf("EndpointSlices name %s ready although it is not, after %d s; went on: %s",
+		p.Name, int(endpointsWait.Seconds()), strings.Join(p.ReadyIn, ", "))
+}
+
+// graceLeft is what is left of the grace period, counted from when we saw the pod drained. For an update that OpenKruise
+// parked, its own stamp counts too, so that a grace period that is over there is not begun again.
+func graceLeft(p inplace.Pod, u Update, now time.Time) time.Duration {
+	grace := u.Grace
+	if p.Parked != nil {
+		grace = time.Duration(p.Parked.GraceSeconds) * time.Second
+		if p.State != nil && !now.Before(p.State.UpdateTimestamp.Add(grace)) {
+			return 0
+		}
+	}
+	if grace <= 0 {
+		return 0
+	}
+	from := p.Seen.DrainedSince
+	if from.IsZero() && !p.Seen.NotReadySince.IsZero() {
+		from = p.Seen.NotReadySince.Add(endpointsWait)
+	}
+	if from.IsZero() {
+		return grace
+	}
+	return max(from.Add(grace).Sub(now), 0)
+}
+
+// stay finishes what is under way and brings the pod back into service.
+func stay(p inplace.Pod, u Update, now time.Time) Outcome {
+	u.To = inplace.Revision{Name: p.Revision, Hash: u.To.Hash}
+	u.Change = inplace.Change{}
+	switch {
+	case p.Parked != nil && p.Parked.Problem == "" && p.Parked.Revision != p.Revision:
+		return Outcome{Patch: dropParked(p, now)}
+	case (parkedHere(p) || len(leftover(p)) > 0) && Obstacle(p, u) == "":
+		return finish(p, u, now)
+	case p.StateProblem != "":
+		return Outcome{Patch: repair(p, now)}
+	case p.State == nil && p.Parked == nil:
+		return comeBack(p, now)
+	}
+	proof := Prove(p, now)
+	if proof.Done {
+		return comeBack(p, now)
+	}
+	return unproven(p, proof, now)
+}
+
+// finish carries out what another controller began: it was drained for it already, or is drained now.
+func finish(p inplace.Pod, u Update, now time.Time) Outcome {
+	if unharmed(p, u) || p.Gate == inplace.GateNone {
+		return Outcome{Patch: update(p, u, now)}
+	}
+	return drained(p, u, now)
+}
+
+func unproven(p inplace.Pod, proof Proof, now time.Time) Outcome {
+	o := Outcome{Wait: inplace.HoldProof, Because: proof.Missing, LookAgainIn: proof.LookAgainIn}
+	if p.State == nil {
+		o.Problem = proof.Missing
+		return o
+	}
+	left := p.State.UpdateTimestamp.Add(reportAfter).Sub(now)
+	switch {
+	case left <= 0:
+		o.Problem = proof.Missing
+	case o.LookAgainIn == 0 || left < o.LookAgainIn:
+		o.LookAgainIn = left
+	}
+	return o
+}
+
+// comeBack sets the gate True, once.
+func comeBack(p inplace.Pod, now time.Time) Outcome {
+	if p.Gate == inplace.GateNone || p.Gate == inplace.GateTrue {
+		return Outcome{}
+	}
+	because := "it runs what it was asked to run"
+	if p.Gate == inplace.GateUnset && p.State == nil {
+		because = "it is new and no update is under way"
+	}
+	return Outcome{Patch: &inplace.Patch{Ref: p.Ref, Kind: inplace.PatchReturn, At: now, To: p.Revision, Because: because}}
 }

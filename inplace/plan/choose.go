@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/order"
+	"github.com/underway-dev/underway/inplace/step"
+)
+
+// choose says which pods may move, as far as the partition goes, and how each would. Afterwards members are in the order
+// in which they move.
+func (r *round) choose() {
+	compare := r.in.Compare
+	if compare == nil {
+		compare = order.Default
+	}
+	slices.SortStableFunc(r.members, func(a, b *member) int {
+		return cmp.Or(order.DrainedFirst(a.pod, b.pod), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
+	})
+	if r.standstill() {
+		return
+	}
+	target, quota := r.direction()
+	for _, m := range r.members {
+		if !m.active() || m.pod.Revision == target.Name || !r.onItsWay(m, target) {
+			continue
+		}
+		w := r.ways.of(m.pod, target)
+		switch {
+		case w.refused != "":
+			m.refusal = w.refused
+			r.refused = append(r.refused, m)
+		case quota <= 0:
+			r.held = append(r.held, m)
+		default:
+			quota--
+			m.chosen, m.update, m.recreate = true, w.update, w.recreate
+		}
+	}
+}
+
+// standstill reports whether no pod may begin to move at all.
+func (r *round) standstill() bool {
+	return r.in.Invalid != "" || r.in.Paused || r.in.OnDelete || r.in.Update.Name == ""
+}
+
+// direction is where pods go and how many: to the update revision up to the grant, pods that are missing and will come
+// on it counted; or, with PartitionRollback and more of them than granted, back.
+func (r *round) direction() (inplace.Revision, int32) {
+	quota := r.in.Grant() - r.tally.asked - r.tally.absentNew
+	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
+		return r.in.Current, excess
+	}
+	return r.in.Update, quota
+}
+
+// onItsWay reports whether m is a pod that goes to target: back goes only what is on the update revision.
+func (r *round) onItsWay(m *member, target inplace.Revision) bool {
+	return target.Name == r.in.Update.Name || m.pod.Revision == r.in.Update.Name
+}
+
+// releasing reports whether the update revision differs from the one that was finished last.
+func (r *round) releasing() bool {
+	return r.in.Current.Name != "" && r.in.Current.Name != r.in.Update.Name
+}
+
+// way is how a pod of one revision gets to another: by update, or by being recreated, or not at all.
+type way struct {
+	update   step.Update
+	recreate string
+	refused  string
+}
+
+// ways computes each pair of revisions once per round.
+type ways struct {
+	intent inplace.Intent
+	cache  map[[2]string]way
+}
+
+// of is the way of one pod.
+func (w *ways) of(p inplace.Pod, target inplace.Revision) way {
+	key := [2]string{p.Revision, target.Name}
+	found, ok := w.cache[key]
+	if !ok {
+		found = w.between(p.Revision, target)
+		w.cache[key] = found
+	}
+	if found.recreate != "" || found.refused != "" {
+		return found
+	}
+	if obstacle := step.Obstacle(p, found.update); obstacle != "" {
+		return w.impossible(obstacle)
+	}
+	return found
+}
+
+func (w *ways) between(from string, target inplace.Revision) way {
+	if w.intent.Policy != inplace.PolicyInPlaceOnly && w.intent.Policy != inplace.PolicyInPlaceIfPossible {
+		return way{recreate: "recreated to get to " + target.Name + ", as the update strategy says"}
+	}
+	older, ok := w.intent.Find(from)
+	if !ok {
+		return w.impossible("what it runs is not known: revision \"" + from + "\" is not kept")
+	}
+	change, err := between(older, target)
+	if err != nil {
+		return w.impossible(err.Error())
+	}
+	return way{update: step.Update{
+		To: target, Change: change, Grace: w.intent.GracePeriod, Undrained: w.intent.PatchUndrained,
+	}}
+}
+
+// impossible is what the policy makes of a pod that cannot be updated in place.
+func (w *ways) impossible(why string) way {
+	if w.intent.Policy == inplace.PolicyInPlaceOnly {
+		return way{refused: why}
+	}
+	return way{recreate: "cannot be updated in place: " + why}
+}

@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/underway-dev/underway/inplace"
+)
+
+// decision puts together what was found.
+func (r *round) decision() inplace.Decision {
+	d := inplace.Decision{
+		Creates: r.in.Population.Creates,
+		Deletes: slices.Concat(r.in.Population.Deletes, r.deletes),
+		Patches: r.patches,
+		Summary: r.summary(),
+		Events:  r.events(),
+	}
+	d.Holds = r.holds()
+	d.LookAgainIn = r.look
+	return d
+}
+
+// olderMembers are the active pods that are not on the update revision.
+func (r *round) olderMembers() []*member {
+	var out []*member
+	for _, m := range r.members {
+		if m.active() && m.pod.Revision != r.in.Update.Name {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// holds say why pods that could move do not.
+func (r *round) holds() []inplace.Hold {
+	var out []inplace.Hold
+	add := func(kind inplace.HoldKind, pods int, because string) {
+		out = append(out, inplace.Hold{Kind: kind, Pods: int32(pods), Because: because}) //nolint:gosec // a number of pods
+	}
+	older := r.olderMembers()
+	oldName, _ := r.called(older)
+	switch {
+	case r.in.Invalid != "":
+		add(inplace.HoldInvalid, len(older), "the spec cannot be read, so nothing moves: "+r.in.Invalid)
+	case r.in.Paused && len(older) > 0:
+		add(inplace.HoldPaused, len(older), fmt.Sprintf("the release is paused: %s on %s", pods(len(older), "stays", "stay"), oldName))
+	case r.in.OnDelete && len(older) > 0:
+		add(inplace.HoldOnDelete, len(older), fmt.Sprintf("the update type is OnDelete: %s on %s until deleted", pods(len(older), "stays", "stay"), oldName))
+	}
+	if len(r.refused) > 0 {
+		add(inplace.HoldRefused, len(r.refused), fmt.Sprintf("%s not moved, the update strategy being %s: %s",
+			pods(len(r.refused), "is", "are"), inplace.PolicyInPlaceOnly, r.refused[0].refusal))
+	}
+	if len(r.held) > 0 {
+		add(inplace.HoldPartition, len(r.held), r.partitionSentence())
+	}
+	if len(r.blocked) > 0 {
+		add(inplace.HoldBudget, len(r.blocked), r.budgetSentence())
+	}
+	out = append(out, r.waits()...)
+	return append(out, r.in.Population.Holds...)
+}
+
+func (r *round) partitionSentence() string {
+	oldName, _ := r.called(r.held)
+	return fmt.Sprintf("%d of %d pods stay on %s (partition %d)", len(r.held), r.in.Replicas, oldName, r.in.Partition)
+}
+
+func (r *round) budgetSentence() string {
+	if r.in.MaxUnavailable == 0 {
+		return fmt.Sprintf("%s: maxUnavailable is 0, so no pod that serves may be taken down", pods(len(r.blocked), "waits", "wait"))
+	}
+	return fmt.Sprintf("%s: %d of %d pods are unavailable or about to be, and maxUnavailable is %d",
+		pods(len(r.blocked), "waits", "wait"), r.in.MaxUnavailable-r.room, r.in.Replicas, r.in.MaxUnavailable)
+}
+
+// waits are the steps that pods are in, with the reason of the first by name.
+func (r *round) waits() []inplace.Hold {
+	texts := map[inplace.HoldKind][2]string{
+		inplace.HoldDrain: {"is being taken out of service", "are being taken out of service"},
+		inplace.HoldGrace: {"waits for the grace period", "wait for the grace period"},
+		inplace.HoldProof: {"is not proven to run what it was asked to", "are not proven to run what they were asked to"},
+	}
+	var out []inplace.Hold
+	for _, kind := range []inplace.HoldKind{inplace.HoldDrain, inplace.HoldGrace, inplace.HoldProof} {
+		var first *member
+		n := 0
+		for _, m := range r.members {
+			if m.outcome.Wait != kind || m.outcome.Patch != nil {
+				continue
+			}
+			n++
+			if first == nil || cmp.Compare(m.pod.Name, first.pod.Name) < 0 {
+				first = m
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		out = append(out, inplace.Hold{
+			Kind: kind, Pods: int32(n), //nolint:gosec // a number of pods
+			Because: fmt.Sprintf("%s; %s: %s", pods(n, texts[kind][0], texts[kind][1]), first.pod.Name, first.outcome.Because),
+		})
+	}
+	return out
+}
+
+// events tells the beginning of a release, each ten pods that got there in place, and the last.
+func (r *round) events() []inplace.Event {
+	var out []inplace.Event
+	if e, ok := r.started(); ok {
+		out = append(out, e)
+	}
+	if e, ok := r.arrived(); ok {
+		out = append(out, e)
+	}
+	if len(r.warnings) > 0 {
+		slices.Sort(r.warnings)
+		message := r.warnings[0]
+		if more := len(r.warnings) - 1; more > 0 {
+			message += fmt.Sprintf(" (and %d more)", more)
+		}
+		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: "EndpointsNotDrained", Message: message})
+	}
+	return out
+}
+
+// started is told with the first write of a release.
+func (r *round) started() (inplace.Event, bool) {
+	moving := 0
+	for _, m := range r.members {
+		if m.chosen && m.pod.Revision != r.in.Update.Name && (m.recreate != "" || m.outcome.Patch != nil) {
+			moving++
+		}
+	}
+	if moving == 0 || r.tally.asked > 0 || r.tally.draining > 0 {
+		return inplace.Event{}, false
+	}
+	oldName, newName := r.called(r.olderMembers())
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "UpdateStarted",
+		Message: fmt.Sprintf("Began to move %d of %d pods from %s to %s", r.in.Grant(), r.in.Replicas, oldName, newName),
+	}, true
+}
+
+// arrived is told at every tenth pod and at the last.
+func (r *round) arrived() (inplace.Event, bool) {
+	var back []string
+	before := 0
+	for _, m := range r.members {
+		if !m.active() || m.pod.State == nil || m.pod.Revision != r.in.Update.Name || !m.proof.Done {
+			continue
+		}
+		if m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchReturn {
+			back = append(back, m.pod.Name)
+		} else {
+			before++
+		}
+	}
+	after := before + len(back)
+	if len(back) == 0 || (after/10 == before/10 && after < int(r.in.Grant())) {
+		return inplace.Event{}, false
+	}
+	slices.Sort(back)
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "UpdatedInPlace",
+		Message: fmt.Sprintf("%d of %d pods were updated in place to %s, among them %s",
+			after, r.in.Grant(), spoken(r.in.Update), strings.Join(back[:min(len(back), 3)], ", ")),
+	}, true
+}

@@ -1,0 +1,96 @@
+package podwriter
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// body is a strategic merge patch of a pod: conditions merge by type, containers by name, finalizers as a set. It names
+// the UID and the resourceVersion, so that the API server refuses it on any other version.
+type body struct {
+	Metadata bodyMetadata `json:"metadata"`
+	Spec     *bodySpec    `json:"spec,omitempty"`
+	Status   *bodyStatus  `json:"status,omitempty"`
+}
+
+type bodyMetadata struct {
+	UID              types.UID          `json:"uid"`
+	ResourceVersion  string             `json:"resourceVersion"`
+	Labels           map[string]*string `json:"labels,omitempty"`
+	Annotations      map[string]*string `json:"annotations,omitempty"`
+	Finalizers       []string           `json:"finalizers,omitempty"`
+	DeleteFinalizers []string           `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
+}
+
+type bodySpec struct {
+	Containers []bodyContainer `json:"containers"`
+}
+
+type bodyContainer struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+type bodyStatus struct {
+	Conditions []bodyCondition `json:"conditions"`
+}
+
+type bodyCondition struct {
+	Type               string                 `json:"type"`
+	Status             corev1.ConditionStatus `json:"status"`
+	Reason             *string                `json:"reason"`
+	LastTransitionTime string                 `json:"lastTransitionTime"`
+}
+
+// Body is the JSON that is sent for a patch, a strategic merge patch, and the subresource it goes to ("" or "status").
+func Body(p inplace.Patch) (data []byte, subresource string, err error) {
+	if p.UID == "" || p.ResourceVersion == "" {
+		return nil, "", fmt.Errorf("patching pod %s/%s: no UID or resourceVersion to hold it to", p.Namespace, p.Name)
+	}
+	b := body{Metadata: bodyMetadata{UID: p.UID, ResourceVersion: p.ResourceVersion}}
+	switch p.Kind {
+	case inplace.PatchDrain:
+		b.Status, subresource = gate(corev1.ConditionFalse, appsv1alpha1.ReasonStartInPlaceUpdate, p.At), "status"
+	case inplace.PatchReturn:
+		b.Status, subresource = gate(corev1.ConditionTrue, "", p.At), "status"
+	case inplace.PatchUpdate, inplace.PatchRepair:
+		b.Metadata.Labels, b.Metadata.Annotations = p.Metadata.Labels, p.Metadata.Annotations
+		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
+		b.Spec = images(p.Images)
+	default:
+		return nil, "", fmt.Errorf("patching pod %s/%s: unknown kind of patch %q", p.Namespace, p.Name, p.Kind)
+	}
+	data, err = json.Marshal(b)
+	return data, subresource, err
+}
+
+// gate is the condition; an empty reason is sent as null, so that the reason of the False goes.
+func gate(status corev1.ConditionStatus, reason string, at time.Time) *bodyStatus {
+	c := bodyCondition{
+		Type: appsv1alpha1.ConditionInPlaceUpdateReady, Status: status, LastTransitionTime: at.UTC().Format(time.RFC3339),
+	}
+	if reason != "" {
+		c.Reason = &reason
+	}
+	return &bodyStatus{Conditions: []bodyCondition{c}}
+}
+
+func images(byName map[string]string) *bodySpec {
+	if len(byName) == 0 {
+		return nil
+	}
+	s := bodySpec{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		s.Containers = append(s.Containers, bodyContainer{Name: name, Image: byName[name]})
+	}
+	return &s
+}
