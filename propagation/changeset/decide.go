@@ -38,6 +38,13 @@ func decide(in Input) Decision {
 	if in.Live.GetDeletionTimestamp() != nil {
 		return out.is(OpNothing, ReasonTerminating, "it is being deleted; what is wanted waits until it is gone")
 	}
+	if scaled(in.Live) {
+		// The plan may not know yet that somebody scales it: taking replicas back now would take them from the autoscaler,
+		// and with them the trace that there is one.
+		in.Desired = in.Desired.DeepCopy()
+		unstructured.RemoveNestedField(in.Desired.Object, "spec", "replicas")
+		out.Object = in.Desired
+	}
 	if handover(in) {
 		n, _, _ := unstructured.NestedInt64(in.Live.Object, "spec", "replicas")
 		out.Replicas = n

@@ -57,6 +57,14 @@ func (e entry) mine() bool {
 	return e.manager == appsv1alpha1.FieldManagerHub && e.operation == "Apply" && e.subresource == ""
 }
 
+// scaled is true when somebody owns spec.replicas through the scale subresource: an autoscaler on the member, or a person
+// with kubectl scale.
+func scaled(obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(entries(obj), func(e entry) bool {
+		return e.subresource == "scale" && e.manager != appsv1alpha1.FieldManagerHub && owns(e.fields, "spec", "replicas")
+	})
+}
+
 // scales is true when somebody beside the hub's applies owns spec.replicas.
 func scales(obj *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(entries(obj), func(e entry) bool { return !e.mine() && owns(e.fields, "spec", "replicas") })

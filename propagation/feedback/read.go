@@ -3,11 +3,11 @@ package feedback
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/render"
@@ -43,7 +43,7 @@ func of(obj *unstructured.Unstructured) (Report, error) {
 		Hub:            labels[appsv1alpha1.LabelHub],
 		Intent:         annotations[appsv1alpha1.AnnotationIntent],
 		Owner:          annotations[appsv1alpha1.AnnotationOwner],
-		ScaledBy:       scalers(obj.GetManagedFields()),
+		ScaledBy:       scalers(obj),
 	}
 	_, r.Orphaned = annotations[appsv1alpha1.AnnotationOrphaned]
 	if err := read(obj, &r); err != nil {
@@ -144,22 +144,20 @@ func statusObjects(obj *unstructured.Unstructured, r *Report) error {
 	return nil
 }
 
-// scalers are the managers beside the hub that own spec.replicas.
-func scalers(entries []metav1.ManagedFieldsEntry) []string {
+// scalers are the managers beside the hub that own spec.replicas through the scale subresource, as autoscalers write it.
+// kubectl is left out: a person who scales a child by hand once is drift.
+func scalers(obj *unstructured.Unstructured) []string {
+	raw, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
+	entries, _ := raw.([]any)
 	var out []string
-	for _, e := range entries {
-		if e.Manager == appsv1alpha1.FieldManagerHub || e.Manager == appsv1alpha1.FieldManagerHubHandover || e.FieldsV1 == nil {
+	for _, item := range entries {
+		e, _ := item.(map[string]any)
+		manager, _ := e["manager"].(string)
+		if e["subresource"] != "scale" || manager == "" || strings.HasPrefix(manager, "kubectl") {
 			continue
 		}
-		var fields struct {
-			Spec map[string]any `json:"f:spec"`
-		}
-		raw := e.FieldsV1.GetRawBytes()
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			continue
-		}
-		if _, owns := fields.Spec["f:replicas"]; owns {
-			out = append(out, e.Manager)
+		if _, owns, err := unstructured.NestedFieldNoCopy(e, "fieldsV1", "f:spec", "f:replicas"); owns && err == nil {
+			out = append(out, manager)
 		}
 	}
 	slices.Sort(out)

@@ -53,7 +53,8 @@ type Report struct {
 	// Conditions of the child.
 	Conditions []metav1.Condition
 
-	// ScaledBy names, sorted, the field managers beside the hub that own spec.replicas.
+	// ScaledBy names, sorted, the field managers beside the hub that own spec.replicas through the scale subresource, as
+	// autoscalers do. A person's kubectl is not among them: what it writes is drift.
 	ScaledBy []string
 	// Hub is label fleet.underway.dev/hub, Intent and Owner the annotations as written.
 	Hub    string
