@@ -46,34 +46,38 @@ func (p *pass) leaving() {
 
 // findLeavers collects what the status and the members know and the spec does not.
 func (p *pass) findLeavers() {
-	inSpec := func(name, cluster string) bool {
-		return slices.ContainsFunc(p.places, func(pl *place) bool { return pl.name == name && pl.cluster == cluster })
+	inSpec := map[site]bool{}
+	for _, pl := range p.places {
+		inSpec[site{pl.name, pl.cluster}] = true
 	}
 	for i := range p.was.SubsetStatuses {
 		s := &p.was.SubsetStatuses[i]
-		if !inSpec(s.Name, s.Cluster) {
+		if !inSpec[site{s.Name, s.Cluster}] {
 			p.leavers = append(p.leavers, leaver{entry: *s.DeepCopy()})
 		}
 	}
 	for i := range p.Children {
-		c := &p.Children[i]
-		if inSpec(c.Report.Subset, c.Member) || !p.ours(c) {
-			continue
+		if c := &p.Children[i]; !inSpec[site{c.Report.Subset, c.Member}] && p.ours(c) {
+			p.findLeaver(c)
 		}
-		at := slices.IndexFunc(p.leavers, func(l leaver) bool {
-			return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && (l.child == nil || l.entry.Workload == c.Report.Name)
-		})
-		if at < 0 {
-			p.leavers = append(p.leavers, leaver{entry: appsv1alpha1.SubsetStatus{
-				Name: c.Report.Subset, Cluster: c.Member, Workload: c.Report.Name,
-			}})
-			at = len(p.leavers) - 1
-		}
-		p.leavers[at].child = c
 	}
 	slices.SortStableFunc(p.leavers, func(a, b leaver) int {
 		return cmp.Or(cmp.Compare(a.entry.Name, b.entry.Name), cmp.Compare(a.entry.Cluster, b.entry.Cluster))
 	})
+}
+
+// findLeaver adds a child that no place of the spec has to what the status says of it.
+func (p *pass) findLeaver(c *Child) {
+	at := slices.IndexFunc(p.leavers, func(l leaver) bool {
+		return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && (l.child == nil || l.entry.Workload == c.Report.Name)
+	})
+	if at < 0 {
+		at = len(p.leavers)
+		p.leavers = append(p.leavers, leaver{entry: appsv1alpha1.SubsetStatus{
+			Name: c.Report.Subset, Cluster: c.Member, Workload: c.Report.Name,
+		}})
+	}
+	p.leavers[at].child = c
 }
 
 // leaverNames are the distinct names, with the cluster where a subset only moved.

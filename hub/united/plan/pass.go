@@ -27,6 +27,7 @@ func Next(o Observation, now time.Time) Decision {
 	p := &pass{Observation: o, now: now, was: &o.United.Status}
 	p.out.Status = *o.United.Status.DeepCopy()
 	p.status = &p.out.Status
+	p.index()
 	switch {
 	case o.United.DeletionTimestamp != nil:
 		p.end()
@@ -55,6 +56,10 @@ type pass struct {
 	unacted  []string
 	unknown  []string
 
+	// entries and children by place, so that a thousand places are one walk and not a million.
+	entries  map[site]int
+	children map[site][]*Child
+
 	// What was decided on the way.
 	total     int32
 	places    []*place
@@ -68,6 +73,27 @@ type pass struct {
 	unsettled bool
 	leavers   []leaver
 	removal   string
+}
+
+// site is a subset's name and its cluster.
+type site struct {
+	name, cluster string
+}
+
+func (p *pass) index() {
+	p.entries, p.children = map[site]int{}, map[site][]*Child{}
+	for i := range p.was.SubsetStatuses {
+		s := &p.was.SubsetStatuses[i]
+		if _, ok := p.entries[site{s.Name, s.Cluster}]; !ok {
+			p.entries[site{s.Name, s.Cluster}] = i
+		}
+	}
+	for i := range p.Children {
+		if c := &p.Children[i]; p.ours(c) {
+			at := site{c.Report.Subset, c.Member}
+			p.children[at] = append(p.children[at], c)
+		}
+	}
 }
 
 // place is one subset of the spec.
@@ -189,10 +215,8 @@ func (p *pass) last(pl *place) int32 {
 }
 
 func (p *pass) entryOf(name, cluster string) (appsv1alpha1.SubsetStatus, bool) {
-	for i := range p.was.SubsetStatuses {
-		if s := &p.was.SubsetStatuses[i]; s.Name == name && s.Cluster == cluster {
-			return *s.DeepCopy(), true
-		}
+	if i, ok := p.entries[site{name, cluster}]; ok {
+		return *p.was.SubsetStatuses[i].DeepCopy(), true
 	}
 	return appsv1alpha1.SubsetStatus{Name: name, Cluster: cluster}, false
 }
@@ -211,11 +235,7 @@ func (p *pass) childOf(pl *place) *Child {
 		}
 	}
 	var best *Child
-	for i := range p.Children {
-		c := &p.Children[i]
-		if c.Member != pl.cluster || c.Report.Subset != pl.name || !p.ours(c) {
-			continue
-		}
+	for _, c := range p.children[site{pl.name, pl.cluster}] {
 		if best == nil || cmp.Or(cmp.Compare(rank(c), rank(best)), cmp.Compare(c.Report.Name, best.Report.Name)) < 0 {
 			best = c
 		}
