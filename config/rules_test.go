@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -160,5 +161,73 @@ func TestDefaults(t *testing.T) {
 		if diff := cmp.Diff(want, spec); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}
+	}
+}
+
+func TestManifestsAreAccepted(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	manifests, err := crd.Manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, object := range manifests {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			_, version, _ := strings.Cut(object.GetAPIVersion(), "/")
+			stored, errs := all[object.GetKind()+"/"+version].admit(t.Context(), object, nil)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			if problems := goRules(t, object); len(problems) > 0 {
+				t.Errorf("problems: %v", problems)
+			}
+			for _, path := range lost(object.Object["spec"], stored.Object["spec"], "spec") {
+				t.Errorf("%s was written and not stored", path)
+			}
+		})
+	}
+}
+
+// lost lists what is in written and not in stored.
+func lost(written, stored any, path string) []string {
+	var out []string
+	switch w := written.(type) {
+	case map[string]any:
+		s, _ := stored.(map[string]any)
+		for key, value := range w {
+			if _, ok := s[key]; !ok {
+				out = append(out, path+"."+key)
+				continue
+			}
+			out = append(out, lost(value, s[key], path+"."+key)...)
+		}
+	case []any:
+		s, _ := stored.([]any)
+		if len(s) != len(w) {
+			return []string{path}
+		}
+		for i := range w {
+			out = append(out, lost(w[i], s[i], fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	}
+	return out
+}
+
+func TestTheLargestObjectsAreAccepted(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	for _, tc := range append(crd.Largest(), crd.TooLarge()...) {
+		t.Run(tc.Name, func(t *testing.T) {
+			t.Parallel()
+			object, err := tc.Object("v1alpha1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, errs := all[tc.Kind+"/v1alpha1"].admit(t.Context(), object, nil)
+			if found := wrong(errs, tc); len(found) > 0 {
+				t.Errorf("%v\ngot: %v", found, errs)
+			}
+		})
 	}
 }

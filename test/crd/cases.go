@@ -15,6 +15,8 @@ type Case struct {
 	Kind string
 	// Patch is YAML merged over the smallest object of the kind.
 	Patch string
+	// Extra is merged over that, for what is too long to write down.
+	Extra map[string]any
 	// Refused maps the path of each field error to a part of its message; empty: accepted.
 	Refused map[string]string
 	// Noisy is true where the API server adds errors of its own beside the expected one.
@@ -34,6 +36,7 @@ func (c Case) Object(version string) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("case %q: %w", c.Name, err)
 	}
 	merge(base, patch)
+	merge(base, c.Extra)
 	u := &unstructured.Unstructured{}
 	raw, err := yaml.Marshal(base)
 	if err != nil {
