@@ -1,0 +1,102 @@
+//go:build lab
+
+package integration
+
+import (
+	"context"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/config"
+	"github.com/underway-dev/underway/test/lab"
+)
+
+// mark is the present end of a cluster's audit log.
+func (w *world) mark(cluster string) lab.Mark {
+	GinkgoHelper()
+	c := w.fleet.Hub()
+	if cluster != lab.HubName {
+		c = w.fleet.Member(cluster)
+	}
+	m, err := c.Mark()
+	Expect(err).NotTo(HaveOccurred())
+	return m
+}
+
+// leading waits until a hub holds the leader Lease.
+func (w *world) leading(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		var lease coordinationv1.Lease
+		g.Expect(w.hub.Get(ctx, client.ObjectKeyFromObject(leaseOf("underway-hub")), &lease)).To(Succeed())
+		g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
+		g.Expect(*lease.Spec.HolderIdentity).NotTo(BeEmpty())
+		g.Expect(lease.Spec.RenewTime.Time).To(BeTemporally(">", time.Now().Add(-20*time.Second)))
+	}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
+}
+
+// loosenCRD plays a UnitedDeployment CRD without our rules: every schema keeps whatever comes.
+func (w *world) loosenCRD(ctx context.Context) {
+	GinkgoHelper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	Expect(w.hub.Get(ctx, types.NamespacedName{Name: "uniteddeployments.apps.kruise.io"}, &crd)).To(Succeed())
+	keep := true
+	for i := range crd.Spec.Versions {
+		spec := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
+		// `cluster` stays in sight: without it the hub would rightly leave the kind alone.
+		spec.XValidations = nil
+		strategy := spec.Properties["updateStrategy"]
+		strategy.XValidations = nil
+		strategy.Properties = nil
+		strategy.XPreserveUnknownFields = &keep
+		spec.Properties["updateStrategy"] = strategy
+		crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	}
+	Expect(w.hub.Update(ctx, &crd)).To(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		u := &appsv1alpha1.UnitedDeployment{}
+		g.Expect(w.hub.Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(`{}`)), client.DryRunAll)).NotTo(Succeed())
+	}).WithTimeout(patience).Should(Succeed())
+	time.Sleep(2 * time.Second) // the API server takes a moment to serve the new schema
+}
+
+// installBehindTheHubsBack puts CRDs and the install namespace on a cluster, so that nothing but the identity keeps the
+// hub away.
+func (w *world) installBehindTheHubsBack(ctx context.Context, member string) {
+	GinkgoHelper()
+	c := w.client(w.fleet.Member(member))
+	crds, err := config.MemberCRDs()
+	Expect(err).NotTo(HaveOccurred())
+	for _, crd := range crds {
+		Expect(c.Create(ctx, crd)).To(Succeed())
+	}
+	Expect(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appsv1alpha1.SystemNamespace}})).To(Succeed())
+}
+
+// giveHubAdminOf replaces the hub's credential for a member by an administrator's, which another cluster at the same
+// address accepts as well: the worst case.
+func (w *world) giveHubAdminOf(ctx context.Context, member string) {
+	GinkgoHelper()
+	raw, err := os.ReadFile(w.fleet.Member(member).Kubeconfig())
+	Expect(err).NotTo(HaveOccurred())
+	var mc fleetv1alpha1.MemberCluster
+	Expect(w.hub.Get(ctx, types.NamespacedName{Name: member}, &mc)).To(Succeed())
+	var secret corev1.Secret
+	Expect(w.hub.Get(ctx, types.NamespacedName{Namespace: appsv1alpha1.SystemNamespace, Name: mc.Spec.KubeconfigSecretRef.Name}, &secret)).To(Succeed())
+	Expect(secret.Data).To(HaveKey("kubeconfig"))
+	secret.Data["kubeconfig"] = raw
+	Expect(w.hub.Update(ctx, &secret)).To(Succeed())
+	time.Sleep(3 * time.Second) // the hub reconnects
+	w.memberReady(ctx, member, metav1.ConditionTrue)
+}
