@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -35,6 +36,7 @@ func TestFleet(t *testing.T) {
 
 	m := fleet.Member("member-1")
 	t.Run("pods", func(t *testing.T) { testPods(t, m) })
+	t.Run("resize", func(t *testing.T) { testResize(t, m) })
 	t.Run("faults", func(t *testing.T) { testFaults(t, m) })
 	t.Run("credentials and links", func(t *testing.T) { testLink(t, m) })
 	t.Run("backup", func(t *testing.T) { testBackup(t, fleet.Member("member-2")) })
@@ -177,6 +179,29 @@ func testPods(t *testing.T, c *Cluster) {
 			})
 		})
 	}
+}
+
+// testResize sees new resources in the status, and no restart.
+func testResize(t *testing.T, c *Cluster) {
+	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
+	pod := testPod("resize", "web:v1", "")
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	pods := client.CoreV1().Pods(pod.Namespace)
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, client, pod.Name, nil, ready(corev1.ConditionTrue))
+	patch := `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"300m"}}}]}}`
+	if _, err := pods.Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, client, pod.Name, nil, func(_, pod *corev1.Pod) error {
+		s := main(pod)
+		if s.Resources == nil || s.Resources.Requests.Cpu().String() != "300m" || s.RestartCount != 0 {
+			return fmt.Errorf("after %+v", s)
+		}
+		return nil
+	})
 }
 
 // testGate sets the gate and sees the pod get ready with the gate's condition kept.

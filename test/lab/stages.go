@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 //go:embed stages/pod.jq
@@ -25,11 +26,44 @@ conditions:
 // stage is a KWOK Stage: what is selected, after which delay, and what is done.
 type stage struct {
 	name, kind string
+	// guards are cheap conditions that are looked at first: key takes long enough
+	// to show when hundreds of pods change at once.
+	guards []guard
 	// key is a jq expression, value what it must yield.
 	key, value string
 	// delay is a jq expression for a duration or a time; empty for none.
 	delay string
 	steps []any
+}
+
+// guard is a condition of a KWOK selector.
+type guard struct {
+	key, operator string
+	values        []string
+}
+
+func exists(key string) guard { return guard{key: key, operator: "Exists"} }
+func absent(key string) guard { return guard{key: key, operator: "DoesNotExist"} }
+
+// podGuards are what holds for every pod whose next stage is the named one.
+func podGuards(name string) []guard {
+	const deleted, statuses = ".metadata.deletionTimestamp", ".status.containerStatuses"
+	const anyStatus = "((.status.containerStatuses // []) + (.status.initContainerStatuses // []))[]"
+	running := []guard{absent(deleted), exists(statuses)}
+	switch name {
+	case "delete", "terminate":
+		return []guard{exists(deleted)}
+	case "create":
+		return []guard{absent(deleted), absent(statuses)}
+	case "complete":
+		return append(running, guard{key: ".spec.restartPolicy", operator: "NotIn", values: []string{"Always"}})
+	case "crash":
+		return append(running, guard{key: anyStatus + ".state.waiting.reason", operator: "In", values: []string{"CrashLoopBackOff"}})
+	case "started":
+		return append(running, guard{key: anyStatus + ".started", operator: "In", values: []string{"false"}})
+	default:
+		return running
+	}
 }
 
 // podStages are the life of a pod on a simulated node; pod.jq decides which of
@@ -50,7 +84,7 @@ func podStages() []stage {
 		if steps == nil {
 			steps = []any{status(name)}
 		}
-		return stage{name: "pod-" + name, kind: "Pod", key: podRules + "next", value: name, delay: podRules + delay, steps: steps}
+		return stage{name: "pod-" + name, kind: "Pod", guards: podGuards(name), key: podRules + "next", value: name, delay: podRules + delay, steps: steps}
 	}
 	return []stage{
 		pod("create", `"\(200 + (containers | slowest("slow-pull")))ms"`),
@@ -77,12 +111,18 @@ func nodeStage() stage {
 }
 
 func (s stage) document() map[string]any {
+	var conditions []any
+	for _, g := range append(slices.Clone(s.guards), guard{key: s.key, operator: "In", values: []string{s.value}}) {
+		jq := map[string]any{"key": g.key, "operator": g.operator}
+		if g.values != nil {
+			jq["values"] = g.values
+		}
+		conditions = append(conditions, map[string]any{"jq": jq})
+	}
 	spec := map[string]any{
 		"resourceRef": map[string]any{"apiGroup": "v1", "kind": s.kind},
-		"selector": map[string]any{"matchExpressions": []any{
-			map[string]any{"jq": map[string]any{"key": s.key, "operator": "In", "values": []string{s.value}}},
-		}},
-		"steps": s.steps,
+		"selector":    map[string]any{"matchExpressions": conditions},
+		"steps":       s.steps,
 	}
 	if s.delay != "" {
 		spec["delay"] = map[string]any{"durationFrom": map[string]any{"jq": map[string]any{"expression": s.delay}}}
