@@ -57,6 +57,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, decision inplac
 	result, err := r.pods.Do(ctx, decision)
 	seen.book.wrote(result.Written, r.clock.Now())
 	seen.book.replaced(result.Created)
+	seen.book.unsure = seen.book.unsure || len(result.Unsure) > 0
 	r.Metrics.count(r.resource.Kind, result)
 	a := acted{Result: result, ok: err == nil}
 	if result.AlreadyExists > 0 {

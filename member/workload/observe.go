@@ -86,7 +86,7 @@ func (r *Reconciler) readPods(ctx context.Context, seen *observation) ([]corev1.
 	if seen.book.caughtUp(version, seen.obj.GetResourceVersion(), activeUIDs(list.Items)) {
 		return list.Items, nil
 	}
-	if left := patience - seen.now.Sub(seen.book.since); left > 0 {
+	if left := seen.book.patienceLeft(seen.now); left > 0 {
 		seen.wait = left
 		return nil, nil
 	}

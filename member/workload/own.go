@@ -31,6 +31,8 @@ type book struct {
 	pods, object string
 	// deleted are pods we deleted whose going the cache must show.
 	deleted map[types.UID]bool
+	// unsure is set while it is not known whether a write took effect: then the next pass reads live.
+	unsure bool
 	// since is when we last wrote.
 	since time.Time
 	// taken are names of pods that are not ours, by a live read.
@@ -101,10 +103,18 @@ func (b *book) wroteObject(version string, now time.Time) {
 	b.since = now
 }
 
+// patienceLeft is how long to wait for the cache before reading live.
+func (b *book) patienceLeft(now time.Time) time.Duration {
+	if b.unsure {
+		return 0
+	}
+	return patience - now.Sub(b.since)
+}
+
 // caughtUp reports whether a view with these versions includes all that we wrote. active are the pods it shows that are
 // not being deleted.
 func (b *book) caughtUp(podsVersion, objectVersion string, active map[types.UID]bool) bool {
-	if !reached(podsVersion, b.pods) || !reached(objectVersion, b.object) {
+	if b.unsure || !reached(podsVersion, b.pods) || !reached(objectVersion, b.object) {
 		return false
 	}
 	for uid := range b.deleted {
@@ -118,6 +128,11 @@ func (b *book) caughtUp(podsVersion, objectVersion string, active map[types.UID]
 
 // settle makes the page agree with a live read: what we wrote is in it, or versions ran backwards (a restored etcd).
 func (b *book) settle(podsVersion, objectVersion string) {
+	if b.unsure {
+		// What the unsure write did is in this view; the cache has to come up to it.
+		b.unsure = false
+		b.pods = later(b.pods, podsVersion)
+	}
 	if !reached(podsVersion, b.pods) {
 		b.pods = podsVersion
 	}

@@ -1,0 +1,216 @@
+package workload_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/member/cloneset"
+	"github.com/underway-dev/underway/member/workload"
+)
+
+// world is an API server, a cache that shows the pods of some time ago, and a count of calls.
+type world struct {
+	client.Client
+
+	mu               sync.Mutex
+	version          int
+	creates, deletes int
+	// past are the pods, and the version, that the cache shows; nil: the present ones.
+	past *snapshot
+}
+
+type snapshot struct {
+	pods    corev1.PodList
+	version string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{version: 1000}
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&appsv1alpha1.CloneSet{}, &corev1.Pod{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if obj.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+					w.mu.Lock()
+					w.creates++
+					w.version++
+					w.mu.Unlock()
+					obj.SetUID(types.UID("uid-" + obj.GetName()))
+				}
+				err := c.Create(ctx, obj, opts...)
+				w.stamp(obj)
+				return err
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				w.mu.Lock()
+				w.deletes++
+				w.mu.Unlock()
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).Build()
+	return w
+}
+
+// stamp gives an answer a version that orders over all pods, as etcd's does; the fake client counts per object.
+func (w *world) stamp(obj client.Object) {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		obj.SetResourceVersion(strconv.Itoa(w.version))
+	}
+}
+
+// List plays the cache: indexes, and pods as they were.
+func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if options.FieldSelector == nil {
+		return w.Client.List(ctx, list, opts...)
+	}
+	options.FieldSelector = nil
+	if pods, ok := list.(*corev1.PodList); ok && w.past != nil {
+		w.past.pods.DeepCopyInto(pods)
+		return nil
+	}
+	return w.Client.List(ctx, list, options)
+}
+
+func (w *world) podsVersion() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.past != nil {
+		return w.past.version
+	}
+	return strconv.Itoa(w.version)
+}
+
+func cloneSet(t *testing.T, replicas int32) *appsv1alpha1.CloneSet {
+	t.Helper()
+	template, err := json.Marshal(corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:v1"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &appsv1alpha1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web", Generation: 1},
+		Spec: appsv1alpha1.CloneSetSpec{
+			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: runtime.RawExtension{Raw: template},
+		},
+	}
+}
+
+var request = ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web"}}
+
+func (w *world) reconciler(clock *clocktesting.FakeClock) *workload.Reconciler {
+	return workload.New(workload.Options{
+		Kind: cloneset.Kind{}, Resource: cloneset.Resource(), Cache: w, PodsVersion: w.podsVersion, Live: w.Client,
+		Clock: clock, Extended: true,
+	})
+}
+
+func (w *world) pods(t *testing.T) int {
+	t.Helper()
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+// TestB069: the cache shows the pods of three seconds ago, and ten passes are forced in that time.
+func TestB069(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloneSet(t, 5))
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	r := w.reconciler(clock)
+	w.past = &snapshot{version: "1000"}
+	for range 11 {
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(300 * time.Millisecond)
+	}
+	w.past = nil
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if w.creates != 5 || w.deletes != 0 || w.pods(t) != 5 {
+		t.Errorf("%d create calls, %d delete calls, %d pods; want 5, 0, 5", w.creates, w.deletes, w.pods(t))
+	}
+}
+
+// TestStaleCacheAfterRestart: a new process knows nothing of the former one's writes; names keep it from doubling.
+func TestStaleCacheAfterRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloneSet(t, 5))
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	w.past = &snapshot{version: "1000"}
+	for range 3 {
+		if _, err := w.reconciler(clock).Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.pods(t) != 5 || w.deletes != 0 {
+		t.Errorf("%d pods, %d delete calls; want 5 and 0", w.pods(t), w.deletes)
+	}
+}
+
+// TestCacheThatStaysBehind: after five seconds the pods are read from the API server instead, and scaling goes on.
+func TestCacheThatStaysBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloneSet(t, 2))
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	r := w.reconciler(clock)
+	w.past = &snapshot{version: "1000"}
+	result, err := r.Reconcile(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cs appsv1alpha1.CloneSet
+	if err := w.Get(t.Context(), request.NamespacedName, &cs); err != nil {
+		t.Fatal(err)
+	}
+	cs.Spec.Replicas = ptr.To[int32](3)
+	if err := w.Update(t.Context(), &cs); err != nil {
+		t.Fatal(err)
+	}
+	if result, err = r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter <= 0 {
+		t.Fatalf("result %v, error %v; want a wait", result, err)
+	}
+	if w.pods(t) != 2 {
+		t.Fatalf("%d pods, want 2", w.pods(t))
+	}
+	clock.Step(result.RequeueAfter)
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if w.creates != 3 || w.deletes != 0 || w.pods(t) != 3 {
+		t.Errorf("%d create calls, %d delete calls, %d pods; want 3, 0, 3", w.creates, w.deletes, w.pods(t))
+	}
+}

@@ -1,0 +1,305 @@
+//go:build lab
+
+package member
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/test/lab"
+)
+
+// withCRD installs our CRD on the rough cluster when it is not there, and takes another one away first.
+func (p place) withCRD(edit func(*unstructured.Unstructured)) {
+	p.Helper()
+	p.withoutCRD()
+	if err := p.installCRD(p.Context(), edit); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p place) withoutCRD() {
+	p.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName("clonesets.apps.kruise.io")
+	if err := client.IgnoreNotFound(p.Delete(p.Context(), crd)); err != nil {
+		p.Fatal(err)
+	}
+	p.eventually(30*time.Second, func() string {
+		if err := p.cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); client.IgnoreNotFound(err) == nil && err != nil {
+			return ""
+		}
+		return "the CRD is still there"
+	})
+}
+
+// TestCRDComesLater: an agent without its CRD waits for it, and goes on waiting after it was taken away.
+func TestCRDComesLater(t *testing.T) {
+	p := onRough(t)
+	p.withoutCRD()
+	a := p.agent("agent-later")
+	time.Sleep(3 * time.Second)
+	for range 2 {
+		p.withCRD(nil)
+		p.app("web", "app:v1", `replicas: 2`)
+		p.ready("web", 2, 30*time.Second)
+		p.withoutCRD()
+		p.eventually(30*time.Second, func() string { return is(len(p.pods()), 0) })
+	}
+	if !a.Alive() {
+		t.Error("the agent ended")
+	}
+}
+
+// TestKill9: the agent is killed in the middle of a release; its successor ends it, and no pod restarts twice.
+func TestKill9(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(nil)
+	a := p.agent("agent-killed")
+	p.app("web", "app:v1", `
+replicas: 20
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
+	p.ready("web", 20, time.Minute)
+	before, r := identities(p.pods()), p.record()
+	p.image("web", "app:v2")
+	p.eventually(30*time.Second, func() string {
+		if n := p.on("app:v2"); n < 4 {
+			return fmt.Sprintf("%d pods are patched", n)
+		}
+		return ""
+	})
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.on("app:v2"); n == 20 {
+		t.Fatal("the release was over before the agent was killed")
+	}
+	p.agent("agent-successor")
+	// The Lease of a killed holder has to expire first.
+	p.ready("web", 20, 2*time.Minute)
+	p.inPlace(before, 1)
+	if seen := r.seen(); seen.unready > 5 || len(seen.problems) > 0 || seen.created+seen.deleted > 0 {
+		t.Errorf("seen %+v", seen)
+	}
+}
+
+// TestIdle: an idle agent writes nothing but its Lease, and neither does one that starts when nothing is due.
+func TestIdle(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(nil)
+	first := p.agent("agent-idle")
+	p.app("web", "app:v1", `
+replicas: 5
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
+	p.ready("web", 5, time.Minute)
+	p.image("web", "app:v2")
+	p.ready("web", 5, time.Minute)
+	time.Sleep(2 * time.Second)
+	mark, err := p.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := func(when string) {
+		t.Helper()
+		notLeases := func(e lab.AuditEvent) bool { return e.Resource() != "leases" }
+		events, err := p.Since(mark, lab.ByUser(user), lab.Writes, notLeases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			t.Errorf("%s: %s %s %s/%s", when, e.Verb, e.Resource(), e.ObjectRef.Namespace, e.ObjectRef.Name)
+		}
+	}
+	time.Sleep(12 * time.Second)
+	quiet("idle")
+	if err := first.Stop(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	p.agent("agent-idle-2")
+	time.Sleep(12 * time.Second)
+	quiet("after a restart")
+	// The second is at work all the same.
+	p.patch("web", `{spec: {replicas: 6}}`)
+	p.ready("web", 6, 30*time.Second)
+}
+
+// TestB141: two agents that both think they lead.
+func TestB141(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(nil)
+	p.agent("agent-a", "--leader-elect=false")
+	p.agent("agent-b", "--leader-elect=false")
+	p.app("web", "app:v1", `
+replicas: 10
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 3}`)
+	p.ready("web", 10, time.Minute)
+	if n := len(p.pods()); n != 10 {
+		t.Fatalf("%d pods", n)
+	}
+	before, r := identities(p.pods()), p.record()
+	for i, image := range []string{"app:v2", "app:v3"} {
+		p.image("web", image)
+		cs := p.ready("web", 10, time.Minute)
+		p.inPlace(before, int32(i)+1)
+		for name, pod := range p.pods() {
+			var state inplace.State
+			if err := json.Unmarshal([]byte(pod.Annotations[appsv1alpha1.AnnotationInPlaceState]), &state); err != nil {
+				t.Fatal(err)
+			}
+			if state.Revision != cs.Status.UpdateRevision {
+				t.Errorf("%s has the state of %s", name, state.Revision)
+			}
+		}
+	}
+	p.patch("web", `{spec: {replicas: 15}}`)
+	p.ready("web", 15, time.Minute)
+	p.patch("web", `{spec: {replicas: 5}}`)
+	p.ready("web", 5, time.Minute)
+	p.during(3*time.Second, func() string { return is(len(p.pods()), 5) })
+	seen := r.seen()
+	if len(seen.problems) > 0 || seen.created != 5 || seen.deleted != 10 {
+		t.Errorf("created %d and deleted %d pods, want 5 and 10; problems %v", seen.created, seen.deleted, seen.problems)
+	}
+	// Each kept the budget as it had seen it; both together may exceed it only by what one had not seen of the other.
+	t.Logf("at most %d pods were unready at once", seen.unready)
+}
+
+// TestPeerActive: while OpenKruise is alive the agent writes to no object of its kinds.
+func TestPeerActive(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(nil)
+	p.agent("agent-peer")
+	p.app("web", "app:v1", `replicas: 2`)
+	p.ready("web", 2, time.Minute)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kruise-system"}}
+	if err := p.Create(t.Context(), ns); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-manager"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("kruise-0"), RenewTime: &metav1.MicroTime{Time: time.Now()}, LeaseDurationSeconds: ptr.To[int32](15),
+		},
+	}
+	if err := p.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	note := func() string {
+		own := &coordinationv1.Lease{}
+		key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: user}
+		if err := p.cluster.Get(t.Context(), key, own); err != nil {
+			t.Fatal(err)
+		}
+		return own.Annotations[appsv1alpha1.AnnotationPeerActive]
+	}
+	p.eventually(20*time.Second, func() string {
+		if got := note(); got != "kruise-0" {
+			return fmt.Sprintf("our Lease names %q", got)
+		}
+		return ""
+	})
+	mark, err := p.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.patch("web", `{spec: {replicas: 4}}`)
+	time.Sleep(5 * time.Second)
+	events, err := p.Since(mark, lab.ByUser(user), lab.Writes, func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.ns })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 0 || len(p.pods()) != 2 {
+		t.Errorf("%d writes while a peer is alive, %d pods", len(events), len(p.pods()))
+	}
+	if err := p.Delete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	p.ready("web", 4, 30*time.Second)
+	p.eventually(20*time.Second, func() string { return note() })
+}
+
+// TestForeignCRD: through a CRD without our rules and fields (OpenKruise's), a partition that cannot be read moves no pod
+// and is named on the object; status.underway is not there and not tried again and again.
+func TestForeignCRD(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(func(crd *unstructured.Unstructured) {
+		crd.SetLabels(nil)
+		dropRules(crd.Object)
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		for i := range versions {
+			unstructured.RemoveNestedField(versions[i].(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties", "underway")
+		}
+		if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p.agent("agent-foreign")
+	p.app("web", "app:v1", `
+replicas: 3
+updateStrategy: {type: InPlaceIfPossible}`)
+	p.ready("web", 3, time.Minute)
+	for _, bad := range []string{`"abc"`, `"50"`, `-1`} {
+		p.patch("web", `{spec: {updateStrategy: {partition: `+bad+`}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
+		p.eventually(10*time.Second, func() string {
+			c := p.condition("web", appsv1alpha1.ConditionInvalid)
+			if c == nil || c.ObservedGeneration != p.get("web").Generation || !strings.Contains(c.Message, "spec.updateStrategy.partition") {
+				return "Invalid: " + text(c)
+			}
+			return ""
+		})
+		p.during(2*time.Second, func() string { return is(p.on("app:v1"), 3) })
+	}
+	for _, pod := range p.pods() {
+		if err := p.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	p.allOn(3, "app:v1", 30*time.Second)
+	mark, err := p.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second)
+	events, err := p.Since(mark, lab.ByUser(user), lab.Writes, lab.On("clonesets/status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 0 {
+		t.Errorf("%d writes of a status that does not change", len(events))
+	}
+	p.patch("web", `{spec: {updateStrategy: {partition: 0}}}`)
+	p.ready("web", 3, time.Minute)
+}
+
+// dropRules removes what admission checks beyond types.
+func dropRules(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "x-kubernetes-validations")
+		delete(v, "minimum")
+		delete(v, "pattern")
+		delete(v, "enum")
+		for _, one := range v {
+			dropRules(one)
+		}
+	case []any:
+		for _, one := range v {
+			dropRules(one)
+		}
+	}
+}

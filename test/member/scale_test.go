@@ -1,0 +1,423 @@
+//go:build lab
+
+package member
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/lab"
+)
+
+func gates(pod *corev1.Pod) []string {
+	var names []string
+	for _, g := range pod.Spec.ReadinessGates {
+		names = append(names, string(g.ConditionType))
+	}
+	return names
+}
+
+// stays waits for so many pods on an image and ready, none on another.
+func (p place) allOn(n int, image string, within time.Duration) {
+	p.Helper()
+	p.eventually(within, func() string {
+		pods, on := p.pods(), 0
+		for _, pod := range pods {
+			if pod.Spec.Containers[0].Image == image && podReady(pod) {
+				on++
+			}
+		}
+		if len(pods) != n || on != n {
+			return fmt.Sprintf("%d pods, %d on %s and ready, want %d", len(pods), on, image, n)
+		}
+		return ""
+	})
+}
+
+// TestB001: a percent below 100 is never rounded up to everything.
+func TestB001(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		replicas, updated int32
+		partition         string
+	}{
+		"99% of 3":  {3, 1, "99%"},
+		"99% of 1":  {1, 0, "99%"},
+		"95% of 10": {10, 1, "95%"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := in(t, steady)
+			p.app("web", "app:v1", fmt.Sprintf(`
+replicas: %d
+updateStrategy: {type: InPlaceIfPossible, partition: "%s"}`, tc.replicas, tc.partition))
+			p.ready("web", tc.replicas, time.Minute)
+			p.image("web", "app:v2")
+			cs := p.ready("web", tc.updated, time.Minute)
+			if cs.Status.ExpectedUpdatedReplicas != tc.updated {
+				t.Errorf("expected %d", cs.Status.ExpectedUpdatedReplicas)
+			}
+			p.during(3*time.Second, func() string { return is(p.on("app:v2"), int(tc.updated)) })
+		})
+	}
+}
+
+// TestB005: a quoted number is refused, naming the field and the remedy.
+func TestB005(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `{replicas: 1, updateStrategy: {maxUnavailable: 5}}`)
+	for _, bad := range []string{`maxUnavailable: "5"`, `maxSurge: "2"`} {
+		field, _, _ := strings.Cut(bad, ":")
+		err := p.tryPatch("web", `{spec: {updateStrategy: {`+bad+`}}}`)
+		if err == nil || !strings.Contains(err.Error(), "spec.updateStrategy."+field) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if err := p.tryPatch("web", `{spec: {updateStrategy: {maxUnavailable: "50%"}}}`); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestB007: what is out of range is clamped, what is no number is refused; neither moves a pod too many.
+func TestB007(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{`"150%"`, `12`} {
+		t.Run(good, func(t *testing.T) {
+			t.Parallel()
+			p := in(t, steady)
+			p.app("web", "app:v1", fmt.Sprintf(`
+replicas: 4
+updateStrategy: {type: InPlaceIfPossible, partition: %s}`, good))
+			p.ready("web", 4, time.Minute)
+			p.image("web", "app:v2")
+			p.ready("web", 0, time.Minute)
+			p.during(3*time.Second, func() string { return is(p.on("app:v1"), 4) })
+		})
+	}
+	p := in(t, steady)
+	p.app("web", "app:v1", `{replicas: 1}`)
+	for _, bad := range []string{`"-10%"`, `"#%"`, `"90#"`, `""`, `"abc"`, `"50"`, `-1`} {
+		err := p.tryPatch("web", `{spec: {updateStrategy: {partition: `+bad+`}}}`)
+		if err == nil || !strings.Contains(err.Error(), "spec.updateStrategy.partition") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestB013: raising the partition moves nobody back; a replacement honours it.
+func TestB013(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 8
+updateStrategy: {type: InPlaceIfPossible, partition: 5, maxUnavailable: 3}`)
+	p.ready("web", 8, time.Minute)
+	p.image("web", "app:v2")
+	p.ready("web", 3, time.Minute)
+	p.patch("web", `{spec: {updateStrategy: {partition: 7}}}`)
+	p.during(8*time.Second, func() string { return is(p.on("app:v2"), 3) })
+	for _, pod := range p.pods() {
+		if pod.Spec.Containers[0].Image == "app:v2" {
+			if err := p.Delete(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	p.eventually(30*time.Second, func() string {
+		if old, fresh := p.on("app:v1"), p.on("app:v2"); old != 6 || fresh != 2 {
+			return fmt.Sprintf("%d old and %d new, want 6 and 2", old, fresh)
+		}
+		return ""
+	})
+}
+
+// TestHold: at partition 100% no scaling, no loss and no return from zero brings a pod of the new revision.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 3
+updateStrategy: {type: InPlaceIfPossible, partition: "100%"}`)
+	first := p.ready("web", 3, time.Minute).Status.CurrentRevision
+	p.image("web", "app:v2")
+	r := p.record()
+	for i, replicas := range []int{6, 2, 0, 4} {
+		p.patch("web", fmt.Sprintf(`{spec: {replicas: %d}}`, replicas))
+		p.allOn(replicas, "app:v1", 30*time.Second)
+		p.ready("web", 0, 30*time.Second)
+		if s := p.get("web").Status; s.CurrentRevision != first || s.UpdateRevision == first {
+			t.Fatalf("step %d: current %s, update %s, want current %s", i, s.CurrentRevision, s.UpdateRevision, first)
+		}
+	}
+	if err := p.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(p.ns)); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually(30*time.Second, func() string { return is(r.seen().created, 3+4+4) })
+	p.allOn(4, "app:v1", 30*time.Second)
+	if seen := r.seen(); seen.most["app:v2"] != 0 {
+		t.Errorf("%d pods of the new revision", seen.most["app:v2"])
+	}
+	p.patch("web", `{spec: {updateStrategy: {partition: "50%"}}}`)
+	p.ready("web", 2, time.Minute)
+	p.patch("web", `{spec: {replicas: 8}}`)
+	p.ready("web", 4, time.Minute)
+	if seen := r.seen(); seen.most["app:v2"] != 4 {
+		t.Errorf("%d pods of the new revision, 4 were granted", seen.most["app:v2"])
+	}
+}
+
+// TestCurrentRevisionIsTheFirst is how the hub makes a child: created from the completed template, and given the new one
+// with a hold as soon as it is observed, before its pods are there.
+func TestCurrentRevisionIsTheFirst(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 6
+updateStrategy: {type: InPlaceIfPossible}`)
+	r := p.record()
+	p.eventually(30*time.Second, func() string {
+		if p.get("web").Status.ObservedGeneration == 0 {
+			return "not observed"
+		}
+		return ""
+	})
+	p.patch("web", `{spec: {updateStrategy: {partition: "100%"}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
+	p.allOn(6, "app:v1", 30*time.Second)
+	p.during(3*time.Second, func() string { return is(p.on("app:v1"), 6) })
+	if seen := r.seen(); seen.most["app:v2"] != 0 {
+		t.Errorf("%d pods of the new revision", seen.most["app:v2"])
+	}
+}
+
+// TestB065: the gate of a new pod is set whatever keeps updates off.
+func TestB065(t *testing.T) {
+	t.Parallel()
+	for name, strategy := range map[string]string{
+		"paused":   `{type: InPlaceIfPossible, paused: true}`,
+		"OnDelete": `{type: OnDelete}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := in(t, steady)
+			p.app("web", "app:v1", "replicas: 0\nupdateStrategy: "+strategy)
+			p.eventually(10*time.Second, func() string {
+				if p.get("web").Status.ObservedGeneration == 0 {
+					return "not observed"
+				}
+				return ""
+			})
+			p.patch("web", `{spec: {replicas: 2}}`)
+			p.allOn(2, "app:v1", 15*time.Second)
+			for name, pod := range p.pods() {
+				if !podCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
+					t.Errorf("%s: the gate is not True", name)
+				}
+			}
+		})
+	}
+}
+
+// TestB069 counts creates while reconciles are forced. The unit test of the same name delays the cache.
+func TestB069(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `replicas: 0`)
+	mark, err := p.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.patch("web", `{spec: {replicas: 5}}`)
+	for i := range 10 {
+		p.patch("web", fmt.Sprintf(`{metadata: {annotations: {forced: "%d"}}}`, i))
+	}
+	p.ready("web", 5, time.Minute)
+	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.ns }
+	events, err := p.Since(mark, lab.ByUser(user), here, lab.On("pods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]int{}
+	for _, e := range events {
+		verbs[e.Verb]++
+	}
+	if verbs["create"] != 5 || verbs["delete"] != 0 {
+		t.Errorf("calls %v, want 5 creates", verbs)
+	}
+}
+
+// TestB121: long names, and names that differ only at their end.
+func TestB121(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	long := "a23456789-123456789-123456789-123456789-123456789-1234567"
+	twin := long + "-x"
+	for _, name := range []string{long, twin + "1", twin + "2"} {
+		p.app(name, "app:v1", `
+replicas: 2
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 2}`)
+	}
+	for _, name := range []string{long, twin + "1", twin + "2"} {
+		p.ready(name, 2, time.Minute)
+	}
+	before := identities(p.pods())
+	if len(before) != 6 {
+		t.Fatalf("%d pods, want 6", len(before))
+	}
+	for name := range before {
+		if len(name) > 63 {
+			t.Errorf("pod name %s has %d characters", name, len(name))
+		}
+	}
+	for _, name := range []string{long, twin + "1", twin + "2"} {
+		p.image(name, "app:v2")
+	}
+	for _, name := range []string{long, twin + "1", twin + "2"} {
+		p.ready(name, 2, time.Minute)
+	}
+	p.inPlace(before, 1)
+}
+
+// TestOnDelete is the nested shape's: pods move when somebody deletes them.
+func TestOnDelete(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 3
+updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}}`)
+	p.ready("web", 3, time.Minute)
+	p.image("web", "app:v2")
+	p.during(5*time.Second, func() string { return is(p.on("app:v1"), 3) })
+	for _, pod := range p.pods() {
+		if err := p.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	p.eventually(30*time.Second, func() string {
+		if old, fresh := p.on("app:v1"), p.on("app:v2"); old != 2 || fresh != 1 {
+			return fmt.Sprintf("%d old and %d new, want 2 and 1", old, fresh)
+		}
+		return ""
+	})
+}
+
+// TestReCreate replaces pods within the budget and says how many.
+func TestReCreate(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 4
+updateStrategy: {type: ReCreate, maxUnavailable: 1}`)
+	p.ready("web", 4, time.Minute)
+	before := p.pods()
+	p.image("web", "app:v2")
+	cs := p.ready("web", 4, time.Minute)
+	for name, pod := range p.pods() {
+		if before[name] != nil || pod.Spec.Containers[0].Image != "app:v2" || restarts(pod) != 0 {
+			t.Errorf("%s: %s", name, text(pod.Status))
+		}
+	}
+	if cs.Status.Underway == nil || cs.Status.Underway.Recreated != 4 || cs.Status.Underway.UpdatedInPlace != 0 {
+		t.Errorf("underway %s", text(cs.Status.Underway))
+	}
+	if cs.Status.CurrentRevision != cs.Status.UpdateRevision {
+		t.Errorf("status %s", text(cs.Status))
+	}
+}
+
+// TestRecreateWhereInPlaceIsNotPossible names the field that forced it.
+func TestRecreateWhereInPlaceIsNotPossible(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `
+replicas: 2
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1}`)
+	p.ready("web", 2, time.Minute)
+	before := identities(p.pods())
+	p.patch("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v2", env: [{name: A, value: b}]}]}}}}`)
+	p.ready("web", 2, time.Minute)
+	for name, id := range identities(p.pods()) {
+		if before[name] == id {
+			t.Errorf("%s was not replaced", name)
+		}
+	}
+	p.eventually(10*time.Second, func() string {
+		for _, note := range p.notes() {
+			if strings.Contains(note, "env") {
+				return ""
+			}
+		}
+		return "no event names the field: " + text(p.notes())
+	})
+}
+
+// TestFailedPodIsReplaced: an evicted pod never runs again.
+func TestFailedPodIsReplaced(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.app("web", "app:v1", `replicas: 2`)
+	p.ready("web", 2, time.Minute)
+	var gone *corev1.Pod
+	for _, gone = range p.pods() {
+		break
+	}
+	evict := client.RawPatch(types.MergePatchType, []byte(`{"status": {"phase": "Failed", "reason": "Evicted"}}`))
+	if err := p.Status().Patch(t.Context(), gone, evict); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually(30*time.Second, func() string {
+		if p.pods()[gone.Name] != nil {
+			return "the failed pod is still there"
+		}
+		return ""
+	})
+	p.allOn(2, "app:v1", 30*time.Second)
+}
+
+// TestWarnings: what is accepted and not acted on, and what this build does not know, stands on the object and in one event.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	p.create(`
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  progressDeadlineSeconds: 600
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      fieldOfTomorrow: {a: b}
+      containers: [{name: main, image: "app:v1"}]`)
+	p.ready("web", 1, time.Minute)
+	for kind, field := range map[string]string{
+		appsv1alpha1.ConditionNotActedOn:    "spec.progressDeadlineSeconds",
+		appsv1alpha1.ConditionUnknownFields: "fieldOfTomorrow",
+	} {
+		c := p.condition("web", kind)
+		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, field) {
+			t.Errorf("%s: %s", kind, text(c))
+			continue
+		}
+		p.eventually(10*time.Second, func() string { return is(p.noted(c.Message), 1) })
+	}
+	p.patch("web", `{spec: {progressDeadlineSeconds: null}}`)
+	p.eventually(10*time.Second, func() string {
+		if c := p.condition("web", appsv1alpha1.ConditionNotActedOn); c != nil {
+			return "still there: " + text(c)
+		}
+		return ""
+	})
+}
