@@ -142,9 +142,9 @@ func colourOf(state string) string {
 	switch state {
 	case "Current", "Ready":
 		return "32"
-	case "Updating", "Held", "Waiting", "Leaving", "Pending":
+	case "Updating", "Returning", "Scaling", "Creating", "Held", "Waiting", "Leaving", "Pending":
 		return "33"
-	case "Stale", "Conflict", "Refused", "Blocked", "Unreachable", "Broken":
+	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "Blocked", "Broken":
 		return "31"
 	default:
 		return ""
