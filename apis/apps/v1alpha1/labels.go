@@ -54,6 +54,9 @@ const (
 	AnnotationConfirm = "fleet.underway.dev/confirm"
 	// AnnotationPropagate with the value "false" marks an object as managed elsewhere: never touched.
 	AnnotationPropagate = "fleet.underway.dev/propagate"
+	// LabelOwnerUID is on the hub's own ControllerRevisions: the UID of their UnitedDeployment. One that has the label and
+	// no owner reference was let go by the garbage collector: somebody deleted the owner with --cascade=orphan.
+	LabelOwnerUID = "fleet.underway.dev/owner-uid"
 	// FinalizerChildren holds a UnitedDeployment until its children are gone or let go.
 	FinalizerChildren = "fleet.underway.dev/children"
 	// LabelPartOf with the value PartOf is on the CRDs we installed; others' CRDs are never written.

@@ -266,9 +266,13 @@ func (p *pass) unknownKeys() []string {
 	if manual == nil {
 		return nil
 	}
+	known := map[string]bool{}
+	for _, pl := range p.places {
+		known[pl.name] = true
+	}
 	var out []string
 	for key := range manual.Partitions {
-		if !slices.ContainsFunc(p.places, func(pl *place) bool { return pl.name == key }) {
+		if !known[key] {
 			out = append(out, key)
 		}
 	}

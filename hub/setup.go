@@ -1,0 +1,187 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/hub/bell"
+	"github.com/underway-dev/underway/hub/cluster"
+	"github.com/underway-dev/underway/hub/united"
+	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/outbox"
+	"github.com/underway-dev/underway/propagation/push"
+)
+
+// Name is the hub's name: of its binary, its user agent, its leader Lease and its events.
+const Name = "underway-hub"
+
+// Options of the hub.
+type Options struct {
+	// Holder is this process, unique; it must be the identity in the leader Lease.
+	Holder string
+	// Lease is the name of the leader Lease; empty: there is no leader election and this process is alone.
+	Lease string
+	// Workers is how many UnitedDeployments are reconciled at once. Default 4.
+	Workers int
+	// Intervals of the members' connections; zero values are the defaults.
+	Intervals clusters.Intervals
+	// Clock is the hub's. Default the real one.
+	Clock clock.WithTicker
+}
+
+// AddToScheme registers what the hub reads and writes.
+func AddToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			return fmt.Errorf("registering types: %w", err)
+		}
+	}
+	return nil
+}
+
+// Caches makes the manager's caches selective: Secrets of the install namespace only, our own ControllerRevisions only,
+// and nothing of anything without the fields that nobody reads.
+func Caches(o *ctrl.Options) error {
+	ours, err := labels.NewRequirement(appsv1alpha1.LabelOwnerUID, selection.Exists, nil)
+	if err != nil {
+		return fmt.Errorf("building the selector of revisions: %w", err)
+	}
+	o.Cache.DefaultTransform = cache.TransformStripManagedFields()
+	o.Cache.ByObject = map[client.Object]cache.ByObject{
+		&corev1.Secret{}:             {Namespaces: map[string]cache.Config{appsv1alpha1.SystemNamespace: {}}},
+		&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ours)},
+	}
+	return nil
+}
+
+// Setup adds the hub to a manager whose scheme has AddToScheme's types and whose options went through Caches.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if o.Workers <= 0 {
+		o.Workers = 4
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	live, err := client.New(mgr.GetConfig(), client.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+	})
+	if err != nil {
+		return fmt.Errorf("building the client: %w", err)
+	}
+	who, err := loadIdentity(ctx, live)
+	if err != nil {
+		return err
+	}
+	f := &fence{live: live, lease: o.Lease, holder: o.Holder, term: who.Term}
+	fleet, err := clusters.NewFleet(clusters.Options{
+		HubID: who.id, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
+		Registerer: metrics.Registry, Intervals: o.Intervals,
+	})
+	if err != nil {
+		return fmt.Errorf("building the fleet: %w", err)
+	}
+	out := outbox.New(outbox.Options{
+		HubID: who.id, Members: fleet, Pusher: push.New(fleet, who.id), Fence: f, Clock: o.Clock,
+	})
+	deployments := united.New(united.Options{
+		Client: mgr.GetClient(), Live: live, Members: fleet, Outbox: out, HubID: who.id, Term: who.Term,
+		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, StatusEvery: time.Second,
+	})
+	unitedBell, clusterBell := &bell.Bell{}, &bell.Bell{}
+	members := cluster.New(cluster.Options{
+		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
+		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,
+	})
+	connect(fleet, out, unitedBell, clusterBell)
+	mgr.GetLogger().Info("Hub", "hubID", who.id, "term", who.Term())
+	return add(mgr, o, parts{fleet, out, deployments, members, unitedBell, clusterBell, live})
+}
+
+// parts is what add puts together.
+type parts struct {
+	fleet                   *clusters.Fleet
+	out                     *outbox.Outbox
+	deployments             *united.Reconciler
+	members                 *cluster.Reconciler
+	unitedBell, clusterBell *bell.Bell
+	live                    client.Reader
+}
+
+func add(mgr ctrl.Manager, o Options, p parts) error {
+	if err := p.deployments.SetupWithManager(mgr, p.unitedBell, o.Workers); err != nil {
+		return fmt.Errorf("adding the controller of UnitedDeployments: %w", err)
+	}
+	if err := p.members.SetupWithManager(mgr, p.clusterBell); err != nil {
+		return fmt.Errorf("adding the controller of MemberClusters: %w", err)
+	}
+	if err := mgr.Add(&sender{out: p.out, fleet: p.fleet, live: p.live}); err != nil {
+		return fmt.Errorf("adding the outbox and the fleet: %w", err)
+	}
+	return nil
+}
+
+// connect wakes the reconcilers by what happens on members and in the outbox.
+func connect(fleet *clusters.Fleet, out *outbox.Outbox, unitedBell, clusterBell *bell.Bell) {
+	fleet.Subscribe(func(e clusters.Event) {
+		if e.Owner.Name != "" {
+			unitedBell.Ring(reconcile.Request{NamespacedName: e.Owner})
+			return
+		}
+		if e.Object.Name == "" {
+			clusterBell.Ring(reconcile.Request{NamespacedName: types.NamespacedName{Name: e.Member}})
+		}
+	})
+	out.Subscribe(func(owner types.NamespacedName) {
+		unitedBell.Ring(reconcile.Request{NamespacedName: owner})
+	})
+	out.SubscribeStop(func() {
+		// Every member says so in its conditions, and wakes what is on it.
+		names := append(fleet.Names(), clusters.Local)
+		for _, name := range names {
+			clusterBell.Ring(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+	})
+}
+
+// sender runs the outbox and the fleet while this process leads.
+type sender struct {
+	out   *outbox.Outbox
+	fleet *clusters.Fleet
+	live  client.Reader
+}
+
+// NeedLeaderElection is true: only the leader connects to members.
+func (s *sender) NeedLeaderElection() bool { return true }
+
+// Start is of manager.Runnable. A stop that members' conditions remember is in force before anything can be sent.
+func (s *sender) Start(ctx context.Context) error {
+	if err := cluster.Recall(ctx, s.live, s.out); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.out.Start(ctx) }()
+	err := s.fleet.Start(ctx)
+	if outErr := <-done; err == nil {
+		err = outErr
+	}
+	return wrap("running the outbox and the fleet", err)
+}

@@ -1,0 +1,94 @@
+package united
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/hub/united/plan"
+)
+
+// crdName is the CRD of UnitedDeployments.
+const crdName = "uniteddeployments.apps.kruise.io"
+
+// ending reads, from the API server, what the deletion of ud means for its children. What cannot be read is an error:
+// nothing is deleted then.
+func (r *Reconciler) ending(ctx context.Context, ud *appsv1alpha1.UnitedDeployment) (plan.Ending, error) {
+	if slices.Contains(ud.Finalizers, metav1.FinalizerOrphanDependents) {
+		return plan.EndingOrphan, nil
+	}
+	crd := crdObject()
+	if going, err := r.going(ctx, crd, types.NamespacedName{Name: crdName}); err != nil || going {
+		return plan.EndingOrphan, wrap("reading the CRD", err)
+	}
+	if going, err := r.going(ctx, &corev1.Namespace{}, types.NamespacedName{Name: ud.Namespace}); err != nil || going {
+		return plan.EndingOrphan, wrap("reading the namespace", err)
+	}
+	letGo, err := r.letGo(ctx, ud)
+	if err != nil || letGo {
+		return plan.EndingOrphan, err
+	}
+	return plan.EndingDelete, nil
+}
+
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// going is true for an object that is gone or being deleted.
+func (r *Reconciler) going(ctx context.Context, obj client.Object, name types.NamespacedName) (bool, error) {
+	err := r.Live.Get(ctx, name, obj)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && obj.GetDeletionTimestamp() != nil, err
+}
+
+// letGo is true when the garbage collector has taken the owner reference off one of the object's revisions: what it does
+// for --cascade=orphan before it takes that finalizer off, and for nothing else. Without this look a hub that was down at
+// that moment would find an object that is simply deleted, and delete the children of somebody who asked to keep them.
+func (r *Reconciler) letGo(ctx context.Context, ud *appsv1alpha1.UnitedDeployment) (bool, error) {
+	list := &appsv1.ControllerRevisionList{}
+	if err := r.Live.List(ctx, list, ownedRevisions(ud)...); err != nil {
+		return false, fmt.Errorf("listing revisions: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(c appsv1.ControllerRevision) bool {
+		return !slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == ud.UID })
+	}), nil
+}
+
+// stillWanted answers for one delete, by fresh reads: the owner exists, is the same one, and wants the child gone, either
+// because it is deleted itself and takes its children with it, or because it has no such subset.
+func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, member, subset string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		ud := &appsv1alpha1.UnitedDeployment{}
+		err := r.Live.Get(ctx, owner, ud)
+		if apierrors.IsNotFound(err) {
+			return false, nil // who took the finalizer off took the children out of our hands
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the owner: %w", err)
+		}
+		if ud.UID != uid {
+			return false, nil
+		}
+		if ud.DeletionTimestamp != nil {
+			ending, err := r.ending(ctx, ud)
+			return err == nil && ending == plan.EndingDelete, err
+		}
+		return !slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool {
+			return s.Name == subset && s.Cluster == member
+		}), nil
+	}
+}
