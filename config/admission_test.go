@@ -33,60 +33,60 @@ type admission struct {
 }
 
 // crds returns the CRDs of the hub by kind, in the API server's own type.
-func crds(t testing.TB) map[string]*apiextensions.CustomResourceDefinition {
-	t.Helper()
+func crds(tb testing.TB) map[string]*apiextensions.CustomResourceDefinition {
+	tb.Helper()
 	objects, err := config.HubCRDs()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	byKind := map[string]*apiextensions.CustomResourceDefinition{}
 	for _, object := range objects {
-		one := internal(t, object)
+		one := internal(tb, object)
 		byKind[one.Spec.Names.Kind] = one
 	}
 	return byKind
 }
 
-func internal(t testing.TB, object *unstructured.Unstructured) *apiextensions.CustomResourceDefinition {
-	t.Helper()
+func internal(tb testing.TB, object *unstructured.Unstructured) *apiextensions.CustomResourceDefinition {
+	tb.Helper()
 	external := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, external); err != nil {
-		t.Fatalf("%s: %v", object.GetName(), err)
+		tb.Fatalf("%s: %v", object.GetName(), err)
 	}
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(external)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
 	crd := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(external, crd, nil); err != nil {
-		t.Fatalf("%s: %v", object.GetName(), err)
+		tb.Fatalf("%s: %v", object.GetName(), err)
 	}
 	return crd
 }
 
 // admissions prepares every version of every kind, by "<Kind>/<version>".
-func admissions(t testing.TB) map[string]*admission {
-	t.Helper()
+func admissions(tb testing.TB) map[string]*admission {
+	tb.Helper()
 	all := map[string]*admission{}
-	for kind, crd := range crds(t) {
+	for kind, crd := range crds(tb) {
 		for _, version := range crd.Spec.Versions {
-			all[kind+"/"+version.Name] = newAdmission(t, crd, version.Name)
+			all[kind+"/"+version.Name] = newAdmission(tb, crd, version.Name)
 		}
 	}
 	return all
 }
 
-func newAdmission(t testing.TB, crd *apiextensions.CustomResourceDefinition, version string) *admission {
-	t.Helper()
+func newAdmission(tb testing.TB, crd *apiextensions.CustomResourceDefinition, version string) *admission {
+	tb.Helper()
 	schema, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	structural, err := structuralschema.NewStructural(schema.OpenAPIV3Schema)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	validator, _, err := validation.NewSchemaValidator(schema.OpenAPIV3Schema)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &admission{
 		schema: structural, validator: validator, rules: schemacel.NewValidator(structural, true, celconfig.PerCallLimit),

@@ -47,7 +47,7 @@ func TestVersionsShareOneSchema(t *testing.T) {
 			continue
 		}
 		versions, _, _ := unstructured.NestedSlice(object.Object, "spec", "versions")
-		var names []any
+		names := make([]any, 0, len(versions))
 		for _, one := range versions {
 			version, ok := one.(map[string]any)
 			if !ok {
@@ -99,11 +99,11 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 	for kind, columns := range want {
 		crd := all[kind]
 		for _, version := range crd.Spec.Versions {
-			var got []string
 			list := version.AdditionalPrinterColumns
 			if list == nil {
 				list = crd.Spec.AdditionalPrinterColumns
 			}
+			got := make([]string, 0, len(list))
 			for _, column := range list {
 				name := column.Name
 				if column.Priority > 0 {
@@ -148,11 +148,11 @@ func TestManifestsAreRead(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, read func() ([]*unstructured.Unstructured, error)) []*unstructured.Unstructured {
-	t.Helper()
+func must(tb testing.TB, read func() ([]*unstructured.Unstructured, error)) []*unstructured.Unstructured {
+	tb.Helper()
 	objects, err := read()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return objects
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 
@@ -21,21 +19,13 @@ func main() {
 	tool := flag.String("controller-gen", "bin/controller-gen", "controller-gen to run")
 	out := flag.String("out", "config", "folder that holds hub and member")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *tool, *out); err != nil {
+	g := generator{tool: *tool, out: *out}
+	if err := errors.Join(g.crds(), g.roles()); err != nil {
 		log.Fatalf("gen: %v", err)
 	}
 }
 
-// run writes all of it and reports every failure.
-func run(ctx context.Context, tool, out string) error {
-	g := generator{ctx: ctx, tool: tool, out: out}
-	return errors.Join(g.crds(), g.roles())
-}
-
 type generator struct {
-	ctx  context.Context //nolint:containedctx // lives as long as the one call of run
 	tool string
 	out  string
 }
@@ -103,13 +93,14 @@ func (g *generator) roles() error {
 
 // controllerGen runs one generator over paths and returns the objects it prints.
 func (g *generator) controllerGen(generator string, paths ...string) ([]map[string]any, error) {
-	args := []string{generator}
+	args := make([]string, 1, len(paths)+2)
+	args[0] = generator
 	for _, path := range paths {
 		args = append(args, "paths="+path)
 	}
 	kind, _, _ := strings.Cut(generator, ":")
 	args = append(args, "output:"+kind+":stdout")
-	cmd := exec.CommandContext(g.ctx, g.tool, args...) //nolint:gosec // the tool the caller names
+	cmd := exec.Command(g.tool, args...) //nolint:gosec // the tool the caller names
 	cmd.Stderr = os.Stderr
 	printed, err := cmd.Output()
 	if err != nil {

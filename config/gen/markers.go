@@ -14,7 +14,7 @@ import (
 // unseen reports RBAC markers that controller-gen passes over in silence: those in the comment of a declaration. Only
 // a comment by itself, or the package's, counts.
 func unseen(paths []string) error {
-	var errs []error
+	errs := make([]error, 0, len(paths))
 	for _, path := range paths {
 		folder, below := strings.CutSuffix(path, "/...")
 		errs = append(errs, filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {

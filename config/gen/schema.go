@@ -83,7 +83,7 @@ func complete(crd map[string]any) (string, error) {
 // bound walks a schema and gives every int-or-string its length and its rule.
 func bound(path string, schema map[string]any) error {
 	var errs []error
-	if schema["x-kubernetes-int-or-string"] == true {
+	if either, _ := schema["x-kubernetes-int-or-string"].(bool); either {
 		k, ok := intOrString(path)
 		if !ok {
 			return fmt.Errorf("%s is an int-or-string without a kind: add it to intOrString", path)

@@ -46,7 +46,10 @@ func (c Case) Object(version string) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return u, u.UnmarshalJSON(raw)
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("case %q: %w", c.Name, err)
+	}
+	return u, nil
 }
 
 func smallest(kind, version string) (map[string]any, error) {

@@ -143,7 +143,7 @@ func check(t *testing.T, tc crd.Case, err error) {
 		}
 		return
 	}
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // as it came
+	status, ok := err.(apierrors.APIStatus)
 	if !ok || !apierrors.IsInvalid(err) || status.Status().Details == nil {
 		t.Errorf("%s: want Invalid, got %v", tc.Name, err)
 		return

@@ -129,7 +129,7 @@ func unitedDeployments() []Case {
 			`spec: {topology: {subsets: [{name: eu.west}]}}`),
 		refuse("a subset name of 64 characters is refused", topology+".subsets[0].name", "63",
 			`spec: {topology: {subsets: [{name: a234567890a234567890a234567890a234567890a234567890a234567890a234}]}}`),
-		refuse("a cluster that is no name is refused", topology+".subsets[0].cluster", "MemberCluster",
+		refuse("a cluster which is no name is refused", topology+".subsets[0].cluster", "MemberCluster",
 			`spec: {topology: {subsets: [{name: a, cluster: "a/b"}]}}`),
 		{
 			Name: "a subset twice is refused", Kind: "UnitedDeployment", Patch: `spec: {topology: {subsets: [{name: a}, {name: a}]}}`,

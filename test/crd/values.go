@@ -40,7 +40,7 @@ func intOrString() []Case {
 			"spec: {topology: {subsetTemplates: [{clusterSelector: {}, replicas: %s}]}}", false, true,
 		},
 	}
-	var cases []Case
+	cases := make([]Case, 0, 32*len(fields))
 	for _, f := range fields {
 		good := []string{"0", "1", "50", "2147483647", `"0%"`, `"25%"`, `"100%"`}
 		bad := []string{`"50"`, `"abc"`, "-1", `"-10%"`, `"#%"`, `"90#"`, `""`, `"%"`, `"5 %"`, `"1%%"`}

@@ -12,11 +12,11 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
-func toJSON(t testing.TB, text string) []byte {
-	t.Helper()
+func toJSON(tb testing.TB, text string) []byte {
+	tb.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return raw
 }
@@ -32,7 +32,9 @@ func TestDecodePodTemplate(t *testing.T) {
 		"known fields": {`{"spec":{"containers":[{"name":"a","image":"app:v1"}]}}`, "app:v1", nil, ""},
 		"unknown fields are named and stop nothing": {
 			`{"newField":1,"spec":{"containers":[{"name":"a","image":"app:v1","newField":{"x":1}}],"schedulingGroup2":[]}}`,
-			"app:v1", []string{"newField", "spec.containers[0].newField", "spec.schedulingGroup2"}, "",
+			"app:v1",
+			[]string{"newField", "spec.containers[0].newField", "spec.schedulingGroup2"},
+			"",
 		},
 		"another case is another field": {
 			`{"spec":{"Containers":[],"containers":[{"name":"a","image":"app:v1"}]}}`, "app:v1", []string{"spec.Containers"}, "",

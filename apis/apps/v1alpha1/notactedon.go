@@ -33,9 +33,9 @@ func (s *CloneSetSpec) NotActedOn() []string {
 		{"spec.scaleStrategy.excludePreparingDelete", isTrue(scale.ExcludePreparingDelete)},
 		{"spec.updateStrategy.partitionRollback", isTrue(s.UpdateStrategy.PartitionRollback)},
 	}
-	rows = append(rows, s.UpdateStrategy.CloneSetRollout.notActedOn("spec.updateStrategy")...)
+	rows = append(rows, s.UpdateStrategy.notActedOn("spec.updateStrategy")...)
 	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
-		rows = append(rows, nested.CloneSetRollout.notActedOn("spec.updateStrategy.rollingUpdate")...)
+		rows = append(rows, nested.notActedOn("spec.updateStrategy.rollingUpdate")...)
 	}
 	rows = append(
 		rows,
@@ -68,11 +68,13 @@ func (r *CloneSetRollout) notActedOn(at string) []notActedOn {
 // NotActedOn lists the JSON paths of the fields that are set and not acted on yet, in the order of the type. What the
 // embedded workload spec asks for is not looked at: the member that runs it says so itself.
 func (s *UnitedDeploymentSpec) NotActedOn() []string {
-	rows := []notActedOn{
-		{"spec.template.statefulSetTemplate", s.Template.StatefulSetTemplate != nil},
-		{"spec.template.advancedStatefulSetTemplate", s.Template.AdvancedStatefulSetTemplate != nil},
-		{"spec.template.deploymentTemplate", s.Template.DeploymentTemplate != nil},
-	}
+	rows := make([]notActedOn, 0, len(s.Topology.Subsets)+6)
+	rows = append(
+		rows,
+		notActedOn{"spec.template.statefulSetTemplate", s.Template.StatefulSetTemplate != nil},
+		notActedOn{"spec.template.advancedStatefulSetTemplate", s.Template.AdvancedStatefulSetTemplate != nil},
+		notActedOn{"spec.template.deploymentTemplate", s.Template.DeploymentTemplate != nil},
+	)
 	for i := range s.Topology.Subsets {
 		rows = append(rows, notActedOn{
 			fmt.Sprintf("spec.topology.subsets[%d].nodeSelector", i), s.Topology.Subsets[i].NodeSelector != nil,
@@ -111,5 +113,5 @@ func isZero(v *intstr.IntOrString) bool {
 	if v.Type == intstr.Int {
 		return v.IntVal == 0
 	}
-	return isPercent(v.StrVal, true) && trimZeros(v.StrVal) == ""
+	return isPercent(v.StrVal) && trimZeros(v.StrVal) == ""
 }

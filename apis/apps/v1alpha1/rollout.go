@@ -82,7 +82,7 @@ func shapeProblems(s *CloneSetUpdateStrategy) []string {
 			"InPlaceOnly, RollingUpdate or OnDelete", at, s.Type))
 	}
 	if s.nested() {
-		for _, field := range s.CloneSetRollout.set() {
+		for _, field := range s.set() {
 			problems = append(problems, fmt.Sprintf("%s.%s: stands beside the nested shape; move it under "+
 				"rollingUpdate", at, field))
 		}

@@ -11,11 +11,11 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
-func cloneSetSpec(t testing.TB, text string) *appsv1alpha1.CloneSetSpec {
-	t.Helper()
+func cloneSetSpec(tb testing.TB, text string) *appsv1alpha1.CloneSetSpec {
+	tb.Helper()
 	spec := &appsv1alpha1.CloneSetSpec{}
 	if err := yaml.UnmarshalStrict([]byte(text), spec); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return spec
 }
@@ -43,18 +43,21 @@ func TestRolloutReadsBothShapes(t *testing.T) {
 			appsv1alpha1.Rollout{
 				Policy: appsv1alpha1.InPlaceIfPossibleUpdate, Partition: text("70%"), MaxUnavailable: number(2), MaxSurge: number(1),
 				Paused: true, GracePeriodSeconds: 15,
-			}, "",
+			},
+			"",
 		},
 		"nested": {
 			`{type: RollingUpdate, partitionRollback: true, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 3, maxUnavailable: "10%", paused: true, inPlaceUpdateStrategy: {gracePeriodSeconds: 5}}}`,
 			appsv1alpha1.Rollout{
 				Nested: true, Policy: appsv1alpha1.InPlaceOnlyUpdate, Partition: number(3), MaxUnavailable: text("10%"), Paused: true,
 				GracePeriodSeconds: 5, PartitionRollback: true,
-			}, "",
+			},
+			"",
 		},
 		"rollingUpdate shows the shape without a type": {
 			`{rollingUpdate: {partition: 3}}`,
-			appsv1alpha1.Rollout{Nested: true, Policy: appsv1alpha1.ReCreateUpdate, Partition: number(3)}, "",
+			appsv1alpha1.Rollout{Nested: true, Policy: appsv1alpha1.ReCreateUpdate, Partition: number(3)},
+			"",
 		},
 		"type RollingUpdate alone": {
 			`{type: RollingUpdate}`, appsv1alpha1.Rollout{Nested: true, Policy: appsv1alpha1.ReCreateUpdate}, "",

@@ -23,7 +23,7 @@ const (
 // not look into the pod template.
 func (s *CloneSetSpec) Problems() []string {
 	p := &problems{}
-	p.atLeast("spec.replicas", deref(s.Replicas), 0)
+	p.notNegative("spec.replicas", deref(s.Replicas))
 	if s.Selector == nil || (len(s.Selector.MatchLabels) == 0 && len(s.Selector.MatchExpressions) == 0) {
 		p.add("spec.selector", "an empty selector selects every pod; write matchLabels with the labels of the pod template")
 	}
@@ -35,13 +35,18 @@ func (s *CloneSetSpec) Problems() []string {
 	}
 	p.lines = append(p.lines, shapeProblems(&s.UpdateStrategy)...)
 	pods := s.Replicas == nil || *s.Replicas > 0
-	p.rollout("spec.updateStrategy", s.UpdateStrategy.Type, pods, &s.UpdateStrategy.CloneSetRollout)
-	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
-		moves := pods && s.UpdateStrategy.Type != OnDeleteUpdate
-		p.rollout("spec.updateStrategy.rollingUpdate", nested.PodUpdatePolicy, moves, &nested.CloneSetRollout)
+	p.rollout("spec.updateStrategy", s.UpdateStrategy.Type, &s.UpdateStrategy.CloneSetRollout)
+	if pods {
+		p.budget("spec.updateStrategy", &s.UpdateStrategy.CloneSetRollout)
 	}
-	p.atLeast("spec.revisionHistoryLimit", deref(s.RevisionHistoryLimit), 0)
-	p.atLeast("spec.minReadySeconds", s.MinReadySeconds, 0)
+	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
+		p.rollout("spec.updateStrategy.rollingUpdate", nested.PodUpdatePolicy, &nested.CloneSetRollout)
+		if pods && s.UpdateStrategy.Type != OnDeleteUpdate {
+			p.budget("spec.updateStrategy.rollingUpdate", &nested.CloneSetRollout)
+		}
+	}
+	p.notNegative("spec.revisionHistoryLimit", deref(s.RevisionHistoryLimit))
+	p.notNegative("spec.minReadySeconds", s.MinReadySeconds)
 	if s.ProgressDeadlineSeconds != nil && *s.ProgressDeadlineSeconds <= s.MinReadySeconds {
 		p.add("spec.progressDeadlineSeconds", "must be greater than minReadySeconds; raise it or remove it")
 	}
@@ -52,7 +57,7 @@ func (s *CloneSetSpec) Problems() []string {
 // not look into the embedded workload spec: DecodeCloneSetSpec and CloneSetSpec.Problems do.
 func (s *UnitedDeploymentSpec) Problems() []string {
 	p := &problems{}
-	p.atLeast("spec.replicas", deref(s.Replicas), 0)
+	p.notNegative("spec.replicas", deref(s.Replicas))
 	if s.Selector == nil || (len(s.Selector.MatchLabels) == 0 && len(s.Selector.MatchExpressions) == 0) {
 		p.add("spec.selector", "an empty selector selects every pod; write matchLabels with the labels of the pod template")
 	}
@@ -61,7 +66,7 @@ func (s *UnitedDeploymentSpec) Problems() []string {
 	}
 	p.topology(&s.Topology)
 	p.updateStrategy(&s.UpdateStrategy)
-	p.atLeast("spec.revisionHistoryLimit", deref(s.RevisionHistoryLimit), 0)
+	p.notNegative("spec.revisionHistoryLimit", deref(s.RevisionHistoryLimit))
 	p.word("spec.adopt", string(s.Adopt), string(AdoptNever), string(AdoptOrphaned), string(AdoptAny))
 	return p.lines
 }
@@ -87,20 +92,23 @@ func (p *problems) add(path, text string) {
 	p.lines = append(p.lines, path+": "+text)
 }
 
-// rollout checks what both shapes have in common. policy may be a type without meaning here; pods tells whether there
-// is anything that should move.
-func (p *problems) rollout(at string, policy CloneSetUpdateStrategyType, pods bool, r *CloneSetRollout) {
+// rollout checks what both shapes have in common. policy may be a type without meaning here.
+func (p *problems) rollout(at string, policy CloneSetUpdateStrategyType, r *CloneSetRollout) {
 	p.percent(at+".partition", r.Partition)
 	p.count(at+".maxUnavailable", r.MaxUnavailable)
 	p.count(at+".maxSurge", r.MaxSurge)
 	if policy == InPlaceOnlyUpdate && !isZero(r.MaxSurge) {
 		p.add(at+".maxSurge", "InPlaceOnly creates no pod to replace another; remove maxSurge or write InPlaceIfPossible")
 	}
-	if pods && r.MaxUnavailable != nil && isZero(r.MaxUnavailable) && isZero(r.MaxSurge) {
-		p.add(at+".maxUnavailable", "0 without maxSurge leaves no pod that may be moved; raise one of them")
-	}
 	if r.InPlaceUpdateStrategy != nil {
-		p.atLeast(at+".inPlaceUpdateStrategy.gracePeriodSeconds", r.InPlaceUpdateStrategy.GracePeriodSeconds, 0)
+		p.notNegative(at+".inPlaceUpdateStrategy.gracePeriodSeconds", r.InPlaceUpdateStrategy.GracePeriodSeconds)
+	}
+}
+
+// budget checks that there is one, where there are pods to move.
+func (p *problems) budget(at string, r *CloneSetRollout) {
+	if r.MaxUnavailable != nil && isZero(r.MaxUnavailable) && isZero(r.MaxSurge) {
+		p.add(at+".maxUnavailable", "0 without maxSurge leaves no pod that may be moved; raise one of them")
 	}
 }
 
@@ -177,9 +185,9 @@ func (p *problems) updateStrategy(s *UnitedUpdateStrategy) {
 	p.word(at+".manualUpdate.unnamed", manual.Unnamed, UnnamedHold, UnnamedUpdate)
 }
 
-func (p *problems) atLeast(path string, value, least int32) {
-	if value < least {
-		p.add(path, fmt.Sprintf("%d is less than %d; write %d or more", value, least, least))
+func (p *problems) notNegative(path string, value int32) {
+	if value < 0 {
+		p.add(path, fmt.Sprintf("%d is less than 0; write 0 or more", value))
 	}
 }
 
@@ -191,12 +199,12 @@ func (p *problems) word(path, value string, words ...string) {
 
 // percent accepts a number or a percent with or without a fraction.
 func (p *problems) percent(path string, v *intstr.IntOrString) {
-	p.intOrString(path, v, remedyPercent, func(s string) bool { return isPercent(s, true) })
+	p.intOrString(path, v, remedyPercent, isPercent)
 }
 
 // count accepts a number or a whole percent.
 func (p *problems) count(path string, v *intstr.IntOrString) {
-	p.intOrString(path, v, remedyPercent, func(s string) bool { return isPercent(s, false) })
+	p.intOrString(path, v, remedyPercent, func(s string) bool { return isPercent(s) && !strings.Contains(s, ".") })
 }
 
 // share accepts a number or a whole percent of at most 100.
@@ -232,14 +240,14 @@ func exceeds(lower, upper *intstr.IntOrString) bool {
 	return ok && okToo && from > to
 }
 
-// isPercent tells whether s is digits, an optional fraction where allowed, and "%", at most 16 characters together.
-func isPercent(s string, fraction bool) bool {
+// isPercent tells whether s is digits, an optional fraction and "%", at most 16 characters together.
+func isPercent(s string) bool {
 	number, ok := strings.CutSuffix(s, "%")
 	if !ok || len(s) > 16 {
 		return false
 	}
 	whole, rest, dot := strings.Cut(number, ".")
-	if dot && (!fraction || !isDigits(rest)) {
+	if dot && !isDigits(rest) {
 		return false
 	}
 	return isDigits(whole)

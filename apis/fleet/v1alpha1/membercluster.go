@@ -119,7 +119,7 @@ const (
 	// ConditionIdentityChanged is True when another cluster answers; nothing is written until it is confirmed.
 	ConditionIdentityChanged = "IdentityChanged"
 	// ConditionCredentialRefused is True when the kubeconfig has fields that are not allowed.
-	ConditionCredentialRefused = "CredentialRefused"
+	ConditionCredentialRefused = "CredentialRefused" //nolint:gosec // a name, not a credential
 	// ConditionHubBehind is True when members carry a newer intent than this hub remembers.
 	ConditionHubBehind = "HubBehind"
 	// ConditionTwoHubs is True when another hub with the same id writes to the member.
