@@ -31,11 +31,11 @@ const (
 	probeSoon = 2 * time.Second
 )
 
-// supervisor starts and stops sessions.
-//
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=underway-system,verbs=get;create;update;patch
+
+// supervisor starts and stops sessions.
 type supervisor struct {
 	Options
 

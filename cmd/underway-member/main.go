@@ -24,10 +24,10 @@ func main() {
 		}))
 }
 
-// run starts the agent.
-//
 // The leader election of the manager, and namespace underway-system for its Lease:
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
+
+// run starts the agent.
 func run(ctx context.Context, b *boot.Options, o member.Options) error {
 	cfg, err := b.Config()
 	if err != nil {

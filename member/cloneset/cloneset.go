@@ -26,11 +26,11 @@ const historyLimit = 10
 // Kind is the adapter. It holds nothing.
 type Kind struct{}
 
-// Resource says how the API server names it.
-//
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/finalizers,verbs=update
+
+// Resource says how the API server names it.
 func Resource() workload.Resource {
 	return workload.Resource{
 		GroupVersionKind: appsv1alpha1.GroupVersion.WithKind("CloneSet"),

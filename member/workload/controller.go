@@ -34,12 +34,12 @@ type Options struct {
 	Extended bool
 }
 
-// Reconciler reconciles the objects of one kind.
-//
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+
+// Reconciler reconciles the objects of one kind.
 type Reconciler struct {
 	Options
 
