@@ -80,7 +80,7 @@ spec:
 	before, r := identities(p.pods()), p.record()
 	const v5 = "registry.local:5000/shop/front:1.5.0"
 	patched := time.Now()
-	p.patch("shop-front", `{spec: {template: {spec: {containers: [{name: main, image: "`+v5+`"}]}}}}`)
+	p.image("shop-front", v5)
 	p.eventually(30*time.Second, func() string {
 		if p.on(v5) == 0 {
 			return "no pod is patched"
@@ -222,7 +222,7 @@ updateStrategy: {type: InPlaceOnly}`)
 		t.Errorf("underway %s", text(cs.Status.Underway))
 	}
 	p.inPlace(before, 0)
-	p.image("web", "app:v3")
+	p.patch("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v3"}]}}}}`)
 	p.ready("web", 3, time.Minute)
 	p.inPlace(before, 1)
 	if c := p.condition("web", appsv1alpha1.ConditionFailedUpdate); c != nil {

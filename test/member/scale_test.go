@@ -25,7 +25,18 @@ func gates(pod *corev1.Pod) []string {
 	return names
 }
 
-// stays waits for so many pods on an image and ready, none on another.
+// observed waits until the agent has seen the present generation.
+func (p place) observed(name string) {
+	p.Helper()
+	p.eventually(30*time.Second, func() string {
+		if cs := p.get(name); cs.Status.ObservedGeneration != cs.Generation {
+			return "not observed"
+		}
+		return ""
+	})
+}
+
+// allOn waits for so many pods on an image and ready, none on another.
 func (p place) allOn(n int, image string, within time.Duration) {
 	p.Helper()
 	p.eventually(within, func() string {
@@ -74,7 +85,7 @@ updateStrategy: {type: InPlaceIfPossible, partition: "%s"}`, tc.replicas, tc.par
 func TestB005(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `{replicas: 1, updateStrategy: {maxUnavailable: 5}}`)
+	p.app("web", "app:v1", "replicas: 1\nupdateStrategy: {maxUnavailable: 5}")
 	for _, bad := range []string{`maxUnavailable: "5"`, `maxSurge: "2"`} {
 		field, _, _ := strings.Cut(bad, ":")
 		err := p.tryPatch("web", `{spec: {updateStrategy: {`+bad+`}}}`)
@@ -104,7 +115,7 @@ updateStrategy: {type: InPlaceIfPossible, partition: %s}`, good))
 		})
 	}
 	p := in(t, steady)
-	p.app("web", "app:v1", `{replicas: 1}`)
+	p.app("web", "app:v1", `replicas: 1`)
 	for _, bad := range []string{`"-10%"`, `"#%"`, `"90#"`, `""`, `"abc"`, `"50"`, `-1`} {
 		err := p.tryPatch("web", `{spec: {updateStrategy: {partition: `+bad+`}}}`)
 		if err == nil || !strings.Contains(err.Error(), "spec.updateStrategy.partition") {
@@ -185,12 +196,7 @@ func TestCurrentRevisionIsTheFirst(t *testing.T) {
 replicas: 6
 updateStrategy: {type: InPlaceIfPossible}`)
 	r := p.record()
-	p.eventually(30*time.Second, func() string {
-		if p.get("web").Status.ObservedGeneration == 0 {
-			return "not observed"
-		}
-		return ""
-	})
+	p.observed("web")
 	p.patch("web", `{spec: {updateStrategy: {partition: "100%"}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
 	p.allOn(6, "app:v1", 30*time.Second)
 	p.during(3*time.Second, func() string { return is(p.on("app:v1"), 6) })
@@ -210,12 +216,7 @@ func TestB065(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
 			p.app("web", "app:v1", "replicas: 0\nupdateStrategy: "+strategy)
-			p.eventually(10*time.Second, func() string {
-				if p.get("web").Status.ObservedGeneration == 0 {
-					return "not observed"
-				}
-				return ""
-			})
+			p.observed("web")
 			p.patch("web", `{spec: {replicas: 2}}`)
 			p.allOn(2, "app:v1", 15*time.Second)
 			for name, pod := range p.pods() {
@@ -319,11 +320,12 @@ func TestReCreate(t *testing.T) {
 replicas: 4
 updateStrategy: {type: ReCreate, maxUnavailable: 1}`)
 	p.ready("web", 4, time.Minute)
-	before := p.pods()
+	before := identities(p.pods())
 	p.image("web", "app:v2")
 	cs := p.ready("web", 4, time.Minute)
 	for name, pod := range p.pods() {
-		if before[name] != nil || pod.Spec.Containers[0].Image != "app:v2" || restarts(pod) != 0 {
+		// The name may be one that was free again; the pod is another.
+		if before[name].UID == pod.UID || pod.Spec.Containers[0].Image != "app:v2" || restarts(pod) != 0 {
 			t.Errorf("%s: %s", name, text(pod.Status))
 		}
 	}

@@ -119,10 +119,14 @@ func (p place) tryPatch(name, text string) error {
 	return p.Patch(p.Context(), cs, client.RawPatch(types.MergePatchType, body))
 }
 
-// image changes the image of an app.
+// image changes the image of an app, and nothing else.
 func (p place) image(name, image string) {
 	p.Helper()
-	p.patch(name, fmt.Sprintf(`{spec: {template: {spec: {containers: [{name: main, image: "%s"}]}}}}`, image))
+	body := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, image)
+	cs := &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: name}}
+	if err := p.Patch(p.Context(), cs, client.RawPatch(types.JSONPatchType, []byte(body))); err != nil {
+		p.Fatal(err)
+	}
 }
 
 func (p place) get(name string) *appsv1alpha1.CloneSet {
