@@ -20,7 +20,7 @@ import (
 //
 // +kubebuilder:rbac:groups="",namespace=underway-system,resources=configmaps,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=underway-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=kruise-system,resources=leases,verbs=get
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager,verbs=get
 
 // fence answers, by fresh reads, whether a plan is still our business.
 type fence struct {

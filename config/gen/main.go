@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
 func main() {
@@ -84,11 +86,21 @@ func (g *generator) roles() error {
 		default:
 			for _, doc := range docs {
 				label(doc)
+				errs = append(errs, placed(doc))
 			}
 			errs = append(errs, g.write(role.file, docs...))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// placed refuses a Role in a namespace that we do not create: where it is missing, nothing could be installed.
+func placed(role map[string]any) error {
+	metadata := dig(role, "metadata")
+	if at, ok := metadata["namespace"]; ok && at != appsv1alpha1.SystemNamespace {
+		return fmt.Errorf("role %v in namespace %v, which may not exist: use resourceNames instead of namespace", metadata["name"], at)
+	}
+	return nil
 }
 
 // controllerGen runs one generator over paths and returns the objects it prints.

@@ -7,4 +7,4 @@ package push
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=underway-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=kruise-system,resources=leases,verbs=get
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager;underway-member,verbs=get
