@@ -35,7 +35,7 @@ func (d *demo) binary(name string) string { return filepath.Join(d.opts.root, "b
 
 func (d *demo) compile(ctx context.Context, name string) error {
 	flags := "-X github.com/underway-dev/underway/cmd/internal/boot.version=" + d.version(ctx)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", flags, "-o", d.binary(name), "./cmd/"+name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", flags, "-o", d.binary(name), "./cmd/"+name)
 	cmd.Dir = d.opts.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", name, err, out)
