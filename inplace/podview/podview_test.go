@@ -1,0 +1,249 @@
+package podview_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podview"
+)
+
+var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+func running() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "web-a", UID: "u", ResourceVersion: "7", Generation: 3,
+			Labels:      map[string]string{appsv1alpha1.LabelPodRevision: "web-1"},
+			Annotations: map[string]string{},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:       "n1",
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: appsv1alpha1.ConditionInPlaceUpdateReady}},
+			Containers:     []corev1.Container{{Name: "web", Image: "app:v1"}, {Name: "side", Image: "side:v1"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ObservedGeneration: 3,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-30 * time.Second))},
+				{Type: appsv1alpha1.ConditionInPlaceUpdateReady, Status: corev1.ConditionTrue},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "web", Image: "app:v1", ImageID: "sha1", ContainerID: "c1", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			},
+		},
+	}
+}
+
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		change     func(*corev1.Pod)
+		minReady   int32
+		want       func(inplace.Pod) any
+		wantResult any
+	}{
+		"ready and available": {want: func(p inplace.Pod) any { return []bool{p.Ready, p.Available} }, wantResult: []bool{true, true}},
+		"ready for 30 s of 45": {
+			minReady: 45, want: func(p inplace.Pod) any { return []any{p.Ready, p.Available, p.AvailableIn} },
+			wantResult: []any{true, false, 15 * time.Second},
+		},
+		"ready for 30 s of 30": {minReady: 30, want: func(p inplace.Pod) any { return p.Available }, wantResult: true},
+		"a False gate is not available, though Ready lags behind": {
+			change: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse },
+			want:   func(p inplace.Pod) any { return []any{p.Gate, p.Ready, p.Available} }, wantResult: []any{inplace.GateFalse, true, false},
+		},
+		"an Unknown gate is False": {
+			change: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionUnknown },
+			want:   func(p inplace.Pod) any { return p.Gate }, wantResult: inplace.GateFalse,
+		},
+		"a gate whose condition was never written": {
+			change: func(p *corev1.Pod) { p.Status.Conditions = p.Status.Conditions[:1] },
+			want:   func(p inplace.Pod) any { return p.Gate }, wantResult: inplace.GateUnset,
+		},
+		"no gate, though somebody wrote the condition": {
+			change: func(p *corev1.Pod) { p.Spec.ReadinessGates = nil },
+			want:   func(p inplace.Pod) any { return p.Gate }, wantResult: inplace.GateNone,
+		},
+		"terminating": {
+			change: func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
+			want:   func(p inplace.Pod) any { return []any{p.Phase, p.Active(), p.Ready, p.Available} }, wantResult: []any{inplace.PhaseTerminating, false, false, false},
+		},
+		"failed": {
+			change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+			want:   func(p inplace.Pod) any { return []any{p.Phase, p.Ready} }, wantResult: []any{inplace.PhaseTerminal, false},
+		},
+		"no status at all": {
+			change: func(p *corev1.Pod) { p.Status = corev1.PodStatus{} },
+			want:   func(p inplace.Pod) any { return []any{p.Phase, p.Ready, p.Gate, p.Containers[0].Known} }, wantResult: []any{inplace.PhasePending, false, inplace.GateUnset, false},
+		},
+		"a container that the status does not mention": {
+			want: func(p inplace.Pod) any { return p.Containers[1] }, wantResult: inplace.Container{Name: "side", Image: "side:v1"},
+		},
+		"a container that waits": {
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "m"}}
+			},
+			want: func(p inplace.Pod) any { return p.Containers[0] },
+			wantResult: inplace.Container{
+				Name: "web", Image: "app:v1", RunningImage: "app:v1", ImageID: "sha1", ContainerID: "c1", Known: true, Ready: true,
+				Waiting: "ImagePullBackOff", WaitingMessage: "m",
+			},
+		},
+		"specified delete, whatever the value": {
+			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelSpecifiedDelete] = "false" },
+			want:   func(p inplace.Pod) any { return p.SpecifiedDelete }, wantResult: true,
+		},
+		"deletion cost": {
+			change: func(p *corev1.Pod) { p.Annotations[appsv1alpha1.AnnotationDeletionCost] = "-5" },
+			want:   func(p inplace.Pod) any { return p.DeletionCost }, wantResult: int32(-5),
+		},
+		"a deletion cost that is none": {
+			change: func(p *corev1.Pod) { p.Annotations[appsv1alpha1.AnnotationDeletionCost] = "99999999999" },
+			want:   func(p inplace.Pod) any { return p.DeletionCost }, wantResult: int32(0),
+		},
+		"what it replaces": {
+			change: func(p *corev1.Pod) { p.Annotations[appsv1alpha1.AnnotationReplaces] = "web-0" },
+			want:   func(p inplace.Pod) any { return []string{p.Replaces, p.Revision} }, wantResult: []string{"web-0", "web-1"},
+		},
+		"a state": {
+			change: func(p *corev1.Pod) {
+				p.Annotations[appsv1alpha1.AnnotationInPlaceState] = `{"revision":"web-2","updateTimestamp":"2026-11-29T11:59:00Z","lastContainerStatuses":{"web":{"imageID":"x"}}}`
+			},
+			want: func(p inplace.Pod) any {
+				return []any{p.State.Revision, p.State.LastContainerStatuses["web"].ImageID, p.State.LastContainerStatuses["web"].ContainerID == nil, p.StateProblem}
+			},
+			wantResult: []any{"web-2", "x", true, ""},
+		},
+		"a state that is not JSON is a problem, not a guess": {
+			change: func(p *corev1.Pod) { p.Annotations[appsv1alpha1.AnnotationInPlaceState] = `{"revision":` },
+			want:   func(p inplace.Pod) any { return []bool{p.State == nil, p.StateProblem != ""} }, wantResult: []bool{true, true},
+		},
+		"an empty state is a problem": {
+			change: func(p *corev1.Pod) { p.Annotations[appsv1alpha1.AnnotationInPlaceState] = `` },
+			want:   func(p inplace.Pod) any { return p.StateProblem != "" }, wantResult: true,
+		},
+		"a parked update": {
+			change: func(p *corev1.Pod) {
+				p.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = `{"revision":"web-2","containerImages":{"web":"app:v2"},"graceSeconds":5}`
+			},
+			want: func(p inplace.Pod) any { return []any{p.Parked.ContainerImages, p.Parked.Problem} }, wantResult: []any{map[string]string{"web": "app:v2"}, ""},
+		},
+		"a parked resize is not ours to do": {
+			change: func(p *corev1.Pod) {
+				p.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = `{"revision":"web-2","containerResources":{"web":{}}}`
+			},
+			want: func(p inplace.Pod) any { return p.Parked.Problem != "" }, wantResult: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := running()
+			if tc.change != nil {
+				tc.change(pod)
+			}
+			got := podview.From(pod, podview.Around{Now: now, MinReadySeconds: tc.minReady})
+			if diff := cmp.Diff(tc.wantResult, tc.want(got)); diff != "" {
+				t.Error(diff)
+			}
+			if got.Ref != (inplace.Ref{Namespace: "ns", Name: "web-a", UID: "u", ResourceVersion: "7"}) {
+				t.Errorf("ref %+v", got.Ref)
+			}
+		})
+	}
+}
+
+func endpoint(pod string, ready, serving *bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{
+		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: pod},
+		Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving},
+	}
+}
+
+func TestEndpointsOf(t *testing.T) {
+	t.Parallel()
+	slice := func(name string, e ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Endpoints: e}
+	}
+	yes, no := ptr.To(true), ptr.To(false)
+	got := podview.EndpointsOf([]*discoveryv1.EndpointSlice{
+		slice("z-ready", endpoint("a", yes, yes)),
+		slice("unset-is-ready", endpoint("a", nil, nil)),
+		slice("other-pod", endpoint("b", yes, yes)),
+		slice("unready", endpoint("a", no, no)),
+		slice("published", endpoint("a", yes, no)),
+		slice("both", endpoint("a", yes, no), endpoint("a", yes, yes)),
+		slice("no-target", discoveryv1.Endpoint{}),
+		slice("a-node", discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{Kind: "Node", Name: "a"}}),
+	}, "a")
+	want := podview.Endpoints{Ready: []string{"both", "unset-is-ready", "z-ready"}, Published: []string{"published"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMemoryCountsOnOurClock(t *testing.T) {
+	t.Parallel()
+	m := podview.NewMemory()
+	pod := running()
+	at := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
+	check := func(name string, got inplace.Seen, same, notReady, drained time.Time) {
+		t.Helper()
+		if diff := cmp.Diff(inplace.Seen{SameSince: same, NotReadySince: notReady, DrainedSince: drained}, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	none := time.Time{}
+	check("first", m.Look(pod, podview.Endpoints{}, at(0)), at(0), none, none)
+	pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	check("gate False, still Ready", m.Look(pod, podview.Endpoints{}, at(1)), at(0), none, none)
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	named := podview.Endpoints{Ready: []string{"s"}}
+	check("not ready, still named", m.Look(pod, named, at(2)), at(0), at(2), none)
+	check("no longer named", m.Look(pod, podview.Endpoints{}, at(3)), at(0), at(2), at(3))
+	check("named again", m.Look(pod, named, at(4)), at(0), at(2), none)
+	pod.Status.ContainerStatuses[0].ContainerID = "c2"
+	check("another container", m.Look(pod, podview.Endpoints{}, at(5)), at(5), at(2), at(5))
+	pod.Status.ObservedGeneration = 4
+	check("another generation observed", m.Look(pod, podview.Endpoints{}, at(6)), at(6), at(2), at(5))
+	pod.Status.Conditions[1].Status = corev1.ConditionTrue
+	check("gate True", m.Look(pod, podview.Endpoints{}, at(7)), at(6), none, none)
+	m.Forget(pod.UID)
+	if m.Len() != 0 {
+		t.Error("it is not forgotten")
+	}
+	check("after a restart everything begins anew", m.Look(pod, podview.Endpoints{}, at(9)), at(9), none, none)
+}
+
+// Other people's annotations never panic, and are never half believed.
+func FuzzAnnotations(f *testing.F) {
+	for _, seed := range []string{
+		``, `null`, `[]`, `{}`, `{"revision":1}`, `{"revision":"r","lastContainerStatuses":{"a":null}}`,
+		`{"revision":"r","updateTimestamp":"yesterday"}`, `{"revision":"r","generation":-1}`, `{"revision":"r","nextContainerImages":{"a":"b"}}`,
+		`{"revision":"r","containerImages":{"a":"b"},"metaDataPatch":{"metadata":{"labels":{"x":null}}},"graceSeconds":5}`,
+		strings.Repeat(`{"a":`, 100),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		pod := running()
+		pod.Annotations[appsv1alpha1.AnnotationInPlaceState] = text
+		pod.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = text
+		p := podview.From(pod, podview.Around{Now: now})
+		if (p.State == nil) != (p.StateProblem != "") {
+			t.Errorf("state %v, problem %q", p.State, p.StateProblem)
+		}
+		if p.Parked == nil || (p.Parked.Problem == "" && p.Parked.Revision == "") {
+			t.Errorf("parked %+v", p.Parked)
+		}
+	})
+}
