@@ -14,7 +14,7 @@ func cloneSets() []Case {
 			Refused: map[string]string{strategy + ".maxUnavailable": remedy, strategy + ".maxSurge": remedy},
 		},
 		accept("B005: numbers and percents are accepted", `spec: {updateStrategy: {maxUnavailable: 5, maxSurge: "50%"}}`),
-		accept("B007: more than there is is accepted", `spec: {replicas: 4, updateStrategy: {partition: 12}}`),
+		accept("B007: more than all pods is accepted", `spec: {replicas: 4, updateStrategy: {partition: 12}}`),
 		accept("B121: a name of 57 characters", `metadata: {name: a23456789-a23456789-a23456789-a23456789-a23456789-a234567}`),
 		accept("the flat shape", `spec: {updateStrategy: {type: InPlaceOnly, partition: 1, paused: true, partitionRollback: true}}`),
 		accept("the nested shape", `spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 1}}}`),
