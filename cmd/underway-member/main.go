@@ -24,7 +24,7 @@ func main() {
 		}))
 }
 
-// The leader election of the manager, and namespace underway-system for its Lease:
+// Namespace underway-system, for the leader Lease:
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
 
 // run starts the agent.

@@ -27,7 +27,7 @@ const historyLimit = 10
 type Kind struct{}
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/finalizers,verbs=update
 
 // Resource says how the API server names it.

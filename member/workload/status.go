@@ -37,10 +37,6 @@ const statusEvery = 250 * time.Millisecond
 
 // report writes the status if it changed. again is when a write that was put off is due.
 func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failure string) (again time.Duration, err error) {
-	before, ok := seen.obj.DeepCopyObject().(client.Object)
-	if !ok {
-		return 0, fmt.Errorf("copying a %T", seen.obj)
-	}
 	next := seen.summarize(d, failure, r.Extended)
 	after, ok := seen.obj.DeepCopyObject().(client.Object)
 	if !ok || !r.kind.Report(after, next) {
@@ -49,8 +45,9 @@ func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.De
 	if wait := statusEvery - seen.now.Sub(seen.book.reported); wait > 0 && seen.mayWait(next) {
 		return wait, nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.live.Status().Patch(ctx, after, patch, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
+	// The whole status, held to the version that was judged: a merge patch would leave out the zeros that the schema
+	// requires and that the object does not have yet.
+	if err := r.live.Status().Update(ctx, after, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return 0, nil
 		}

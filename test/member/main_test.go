@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -30,8 +28,9 @@ import (
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// user is who the agents are: the audit log counts their requests by it.
-const user = "underway-member"
+// user is who the agents are: the account that config/member/rbac makes, with just its rights. The audit log counts
+// requests by it.
+const user = "system:serviceaccount:underway-system:" + agent.Name
 
 // cluster is one member with a client for the test itself.
 type cluster struct {
@@ -108,16 +107,26 @@ func (c *cluster) connect(ctx context.Context, of *lab.Cluster) error {
 	if err := agent.AddToScheme(scheme); err != nil {
 		return err
 	}
-	config := of.RESTConfig()
-	config.UserAgent = "test"
-	config.QPS = -1
-	cl, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	rest := of.RESTConfig()
+	rest.UserAgent = "test"
+	rest.QPS = -1
+	cl, err := client.NewWithWatch(rest, client.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
 	c.Cluster, c.WithWatch = of, cl
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "warm-up"}}
-	return client.IgnoreAlreadyExists(cl.Create(ctx, ns))
+	for _, read := range []func() ([]*unstructured.Unstructured, error){config.MemberNamespace, config.MemberRBAC} {
+		objects, err := read()
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := cl.Create(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // installCRD installs our CRDs, changed by edit, and waits until they are served.
@@ -144,7 +153,7 @@ func (c *cluster) installCRD(ctx context.Context, edit func(*unstructured.Unstru
 
 // startAgent starts an agent of its own user.
 func (c *cluster) startAgent(name string, args ...string) (*lab.Process, error) {
-	kubeconfig, err := c.KubeconfigFor(user, []string{"system:masters"}, 24*time.Hour)
+	kubeconfig, err := c.KubeconfigFor(user, []string{"system:serviceaccounts", "system:authenticated"}, 24*time.Hour)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	agent "github.com/underway-dev/underway/member"
 	"github.com/underway-dev/underway/test/lab"
 )
 
@@ -199,7 +200,7 @@ func TestPeerActive(t *testing.T) {
 	}
 	note := func() string {
 		own := &coordinationv1.Lease{}
-		key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: user}
+		key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: agent.Name}
 		if err := p.cluster.Get(t.Context(), key, own); err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	agent "github.com/underway-dev/underway/member"
 	"github.com/underway-dev/underway/test/lab"
 )
 
@@ -371,7 +372,7 @@ func (p place) notes() []string {
 	}
 	var notes []string
 	for i := range list.Items {
-		if list.Items[i].ReportingController == user {
+		if list.Items[i].ReportingController == agent.Name {
 			notes = append(notes, list.Items[i].Note)
 		}
 	}

@@ -14,9 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -94,12 +96,17 @@ func (o *Options) Manager(ctx context.Context, cfg *rest.Config, scheme *runtime
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              o.Name,
-		LeaderElectionNamespace:       appsv1alpha1.SystemNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &o.LeaseDuration,
 		RenewDeadline:                 &o.RenewDeadline,
 		RetryPeriod:                   &o.RetryPeriod,
+	}
+	if o.LeaderElect {
+		lock, err := o.lock(cfg)
+		if err != nil {
+			return nil, err
+		}
+		opts.LeaderElectionResourceLockInterface = lock
 	}
 	if edit != nil {
 		edit(&opts)
@@ -112,6 +119,21 @@ func (o *Options) Manager(ctx context.Context, cfg *rest.Config, scheme *runtime
 		return nil, fmt.Errorf("adding the health checks: %w", err)
 	}
 	return mgr, nil
+}
+
+// lock is the leader Lease. It is made here, and not by the manager, because the manager's writes an event at each change
+// of the leader: a restart with nothing to do is to write nothing but Leases.
+func (o *Options) lock(cfg *rest.Config) (resourcelock.Interface, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("reading the host's name: %w", err)
+	}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, appsv1alpha1.SystemNamespace, o.Name,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, cfg, o.RenewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("building the leader Lease: %w", err)
+	}
+	return lock, nil
 }
 
 // ensureNamespace creates the install namespace. An account that may not read or create namespaces goes on: the

@@ -1,0 +1,125 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podwriter"
+)
+
+var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+func page() *book {
+	return newLedger().open(types.NamespacedName{Namespace: "default", Name: "web"}, "uid")
+}
+
+func TestOwnWritesAreAwaited(t *testing.T) {
+	t.Parallel()
+	pods := func(uids ...types.UID) map[types.UID]bool {
+		active := map[types.UID]bool{}
+		for _, uid := range uids {
+			active[uid] = true
+		}
+		return active
+	}
+	t.Run("a patch is there when the cache has come to its version", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.wrote([]podwriter.Written{{ResourceVersion: "99"}, {ResourceVersion: "100"}}, noon)
+		if b.caughtUp("99", "1", nil) || !b.caughtUp("100", "1", nil) || !b.caughtUp("1000", "1", nil) {
+			t.Error("versions are numbers, not texts")
+		}
+	})
+	t.Run("a cache that cannot tell its version has not caught up", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.wrote([]podwriter.Written{{ResourceVersion: "100"}}, noon)
+		if b.caughtUp("", "1", nil) {
+			t.Error("caught up")
+		}
+	})
+	t.Run("a deleted pod is there until it is seen going", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.wrote([]podwriter.Written{{UID: "a", ResourceVersion: "5", Deleted: true}}, noon)
+		if b.caughtUp("1000", "1", pods("a", "b")) || !b.caughtUp("1000", "1", pods("b")) {
+			t.Error("the cache still shows it")
+		}
+	})
+	t.Run("a status write counts", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.wroteObject("7", noon)
+		if b.caughtUp("1000", "6", nil) || !b.caughtUp("1000", "7", nil) {
+			t.Error("the object is older than our write")
+		}
+	})
+	t.Run("a write without an answer wants a live read, at once, and then the cache to follow", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.unsure = true
+		if b.caughtUp("1000", "1", nil) || b.patienceLeft(noon) != 0 {
+			t.Error("it would have waited")
+		}
+		b.settle("1005", "1")
+		if b.caughtUp("1004", "1", nil) || !b.caughtUp("1005", "1", nil) {
+			t.Error("the cache is older than the live read")
+		}
+	})
+	t.Run("versions that ran backwards are forgotten by a live read", func(t *testing.T) {
+		t.Parallel()
+		b := page()
+		b.wrote([]podwriter.Written{{ResourceVersion: "5000"}}, noon)
+		b.settle("300", "1")
+		if !b.caughtUp("300", "1", nil) {
+			t.Error("it waits for a version that will not come")
+		}
+	})
+}
+
+func TestLostPods(t *testing.T) {
+	t.Parallel()
+	pod := func(uid types.UID, revision string, phase inplace.Phase) inplace.Pod {
+		return inplace.Pod{Ref: inplace.Ref{UID: uid}, Revision: revision, Phase: phase}
+	}
+	running, terminating := inplace.PhaseRunning, inplace.PhaseTerminating
+	b := page()
+	b.follow([]inplace.Pod{pod("a", "old", running), pod("b", "new", running)}, 0)
+	gone := b.follow([]inplace.Pod{pod("b", "new", running)}, 1)
+	if diff := cmp.Diff([]string{"old"}, b.lost); diff != "" || len(gone) != 1 || gone[0] != "a" {
+		t.Errorf("lost %v, gone %v", b.lost, gone)
+	}
+	b.replaced(1)
+	b.follow([]inplace.Pod{pod("b", "new", terminating), pod("c", "new", running)}, 1)
+	if diff := cmp.Diff([]string{"new"}, b.lost); diff != "" {
+		t.Error(diff)
+	}
+	// A scale-in: nothing is missing, so nothing is to be replaced.
+	b.follow(nil, 0)
+	if len(b.lost) != 0 {
+		t.Errorf("lost %v", b.lost)
+	}
+	fresh := page()
+	fresh.follow([]inplace.Pod{pod("a", "old", terminating), pod("b", "new", running)}, 1)
+	if diff := cmp.Diff([]string{"old"}, fresh.lost); diff != "" {
+		t.Error("a restart sees the terminating ones: " + diff)
+	}
+}
+
+func TestLedgerFollowsTheObject(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	name := types.NamespacedName{Name: "web"}
+	l.open(name, "one").pods = "5"
+	if l.open(name, "two").pods != "" || l.open(name, "two") != l.open(name, "two") {
+		t.Error("a re-created object has the page of the one before")
+	}
+	l.open(name, "two").follow([]inplace.Pod{{Ref: inplace.Ref{UID: "p"}, Phase: inplace.PhaseRunning}}, 0)
+	if gone := l.close(name); len(gone) != 1 || len(l.books) != 0 || len(l.names) != 0 {
+		t.Errorf("gone %v, %d pages left", gone, len(l.books))
+	}
+}
