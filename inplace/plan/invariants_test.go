@@ -1,0 +1,275 @@
+package plan_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podview"
+)
+
+// seeds is how many random releases run: UNDERWAY_SEEDS, else 10,000, else (go test -short) 2,000.
+func seeds(t *testing.T) int {
+	t.Helper()
+	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 2000
+	}
+	return 10000
+}
+
+// TestRandomReleases: whatever happens, pods we took down stay inside the budget as it was known, pods of a revision
+// stay inside the largest grant, no pod that serves is patched, no pod returns without running what it should, and it
+// ends: with every granted pod updated and nothing left to write.
+func TestRandomReleases(t *testing.T) {
+	t.Parallel()
+	n := int64(seeds(t))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
+				if err := release(uint64(seed)); err != nil { //nolint:gosec // a seed
+					t.Errorf("seed %d: %v", seed, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// story is one release with a user who changes everything in the middle.
+type story struct {
+	a        *agent
+	rng      *rand.Rand
+	in       inplace.Intent
+	previous inplace.Intent
+	minReady int32
+}
+
+func release(seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
+	w := &world{
+		rng: rng, now: time.Unix(1_800_000_000, 0), pods: map[string]*simPod{},
+		tracked: rng.IntN(5) > 0, sharedDigest: rng.IntN(3) == 0,
+	}
+	s := &story{a: &agent{w: w, memory: podview.NewMemory(), grants: map[string]int32{}, faults: true}, rng: rng}
+	s.begin()
+	for range 30 + rng.IntN(60) {
+		s.event()
+		if s.rng.IntN(3) > 0 {
+			continue
+		}
+		in := s.in
+		if rng.IntN(8) == 0 {
+			in = s.previous // the workload itself is seen late
+		}
+		if _, err := s.a.pass(in, s.minReady); err != nil {
+			return fmt.Errorf("%w\n%s", err, strings.Join(s.a.log, "\n"))
+		}
+	}
+	if err := s.end(); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.Join(s.a.log[max(len(s.a.log)-60, 0):], "\n"))
+	}
+	return nil
+}
+
+// begin makes a workload of one revision whose pods are all there.
+func (s *story) begin() {
+	first := s.revision(1, 1, 0, 0)
+	s.in = inplace.Intent{
+		Where: "ns/web", Replicas: int32(1 + s.rng.IntN(7)), Update: first, Current: first, Revisions: []inplace.Revision{first}, //nolint:gosec // small
+		Policy: []inplace.Policy{inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceOnly, inplace.PolicyReCreate}[s.rng.IntN(4)],
+	}
+	s.minReady = []int32{0, 0, 0, 8}[s.rng.IntN(4)]
+	s.numbers()
+	s.previous = s.in
+	s.a.grants[first.Name] = 1 << 30
+	for i := range s.in.Replicas {
+		s.a.w.create(fmt.Sprintf("p-%d", i), first, containersOf(first))
+	}
+}
+
+func (s *story) revision(number, app, side, env int) inplace.Revision {
+	template := fmt.Sprintf(`{"metadata":{"labels":{"v":"%d"}},"spec":{"containers":[{"name":"web","image":"app:v%d","env":[{"name":"E","value":"%d"}]},{"name":"side","image":"side:v%d"}]}}`,
+		number%3, app, env, side)
+	return inplace.Revision{Name: fmt.Sprintf("web-%d", number), Hash: strconv.Itoa(number), Number: int64(number), Template: []byte(template)}
+}
+
+// containersOf is what a pod of the revision is created with.
+func containersOf(r inplace.Revision) []corev1.Container {
+	t := string(r.Template)
+	pick := func(prefix string) string {
+		_, rest, _ := strings.Cut(t, prefix)
+		return rest[:1]
+	}
+	return []corev1.Container{{Name: "web", Image: "app:v" + pick("app:v")}, {Name: "side", Image: "side:v" + pick("side:v")}}
+}
+
+func object(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetName(name)
+	return o
+}
+
+// numbers draws partition and budget anew.
+func (s *story) numbers() {
+	s.in.Partition = int32(s.rng.IntN(int(s.in.Replicas) + 1))        //nolint:gosec // small
+	s.in.MaxUnavailable = int32(s.rng.IntN(int(s.in.Replicas)/2 + 2)) //nolint:gosec // small
+	s.in.GracePeriod = []time.Duration{0, 0, 0, 4 * time.Second}[s.rng.IntN(4)]
+	s.in.Paused = s.rng.IntN(10) == 0
+	s.in.OnDelete = s.rng.IntN(20) == 0
+	s.in.PartitionRollback = s.rng.IntN(6) == 0
+	s.in.Invalid = ""
+	if s.rng.IntN(20) == 0 {
+		s.in.Invalid = "spec.updateStrategy.partition: nonsense"
+	}
+	s.granted()
+}
+
+// granted notes what the user allows now.
+func (s *story) granted() {
+	if s.in.Invalid == "" {
+		rev := s.in.Update.Name
+		s.a.grants[rev] = max(s.a.grants[rev], s.in.Grant())
+	}
+}
+
+// event is one thing that happens beside the agent.
+func (s *story) event() {
+	w := s.a.w
+	live := w.live()
+	var p *simPod
+	if len(live) > 0 {
+		p = live[s.rng.IntN(len(live))]
+	}
+	switch k := s.rng.IntN(100); {
+	case k < 45 && p != nil:
+		w.kubelet(p)
+	case k < 60 && p != nil:
+		w.endpoints(p)
+	case k < 76:
+		w.advance(time.Duration(s.rng.IntN(4000)) * time.Millisecond)
+	case k < 79 && p != nil:
+		w.crash(p)
+	case k < 81 && p != nil:
+		p.healthy = !p.healthy
+	case k < 83 && p != nil && s.rng.IntN(2) == 0:
+		w.remove(p)
+	case k < 83 && p != nil:
+		w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
+	case k < 84 && p != nil && !w.sharedDigest:
+		w.write(p, func(pod *corev1.Pod) { pod.Annotations[appsv1alpha1.AnnotationInPlaceState] = "{nonsense" })
+	case k < 88:
+		s.restart()
+	case k < 92:
+		s.previous = s.in
+		s.numbers()
+	case k < 94:
+		s.previous = s.in
+		s.in.Replicas = int32(1 + s.rng.IntN(7)) //nolint:gosec // small
+		s.in.Partition = min(s.in.Partition, s.in.Replicas)
+		s.granted()
+	case k < 98:
+		s.retarget()
+	}
+}
+
+// restart is the agent starting anew: it forgets its marks and lists everything.
+func (s *story) restart() {
+	s.a.memory = podview.NewMemory()
+	for _, name := range s.a.w.names() {
+		p := s.a.w.pods[name]
+		p.own = len(p.versions) - 1
+	}
+}
+
+// retarget is a new template, or an old one again.
+func (s *story) retarget() {
+	s.previous = s.in
+	if s.rng.IntN(3) == 0 {
+		s.in.Update = s.in.Revisions[s.rng.IntN(len(s.in.Revisions))]
+	} else {
+		env := 0
+		if s.rng.IntN(8) == 0 {
+			env = 1
+		}
+		s.in.Update = s.revision(len(s.in.Revisions)+1, 1+s.rng.IntN(6), s.rng.IntN(2), env)
+		s.in.Revisions = append(s.in.Revisions[:len(s.in.Revisions):len(s.in.Revisions)], s.in.Update)
+	}
+	rev := s.in.Update.Name
+	s.a.grants[rev] = max(s.a.grants[rev], s.a.count(rev))
+	s.granted()
+}
+
+// end puts everything right and waits for peace.
+func (s *story) end() error {
+	for _, p := range s.a.w.live() {
+		p.healthy = true
+	}
+	s.restart()
+	if strings.Contains(string(s.in.Update.Template), "app:v6") || strings.Contains(string(s.in.Current.Template), "app:v6") {
+		s.in.Update = s.revision(len(s.in.Revisions)+1, 5, 0, 0)
+		s.in.Revisions = append(s.in.Revisions[:len(s.in.Revisions):len(s.in.Revisions)], s.in.Update)
+		s.a.grants[s.in.Update.Name] = 0
+	}
+	s.in.Invalid, s.in.Paused, s.in.OnDelete = "", false, false
+	s.in.MaxUnavailable = max(s.in.MaxUnavailable, 1)
+	if s.rng.IntN(2) == 0 {
+		s.in.Partition = 0
+	}
+	s.granted()
+	d, err := s.a.settle(s.in, s.minReady)
+	if err != nil {
+		return err
+	}
+	return s.peace(d)
+}
+
+// peace checks the end.
+func (s *story) peace(d inplace.Decision) error {
+	sum := d.Summary
+	if sum.Replicas != s.in.Replicas {
+		return fmt.Errorf("%d pods of %d: %+v", sum.Replicas, s.in.Replicas, d)
+	}
+	if len(sum.Refused) == 0 && sum.Asked < s.in.Grant() {
+		return fmt.Errorf("%d of %d granted pods moved: %+v", sum.Asked, s.in.Grant(), d)
+	}
+	if s.in.PartitionRollback && s.in.Current.Name != s.in.Update.Name && len(sum.Refused) == 0 && sum.Asked != s.in.Grant() {
+		return fmt.Errorf("%d pods on the update revision, %d granted: %+v", sum.Asked, s.in.Grant(), d)
+	}
+	for _, p := range s.a.w.live() {
+		pod := p.truth()
+		broken := false
+		for i := range pod.Spec.Containers {
+			broken = broken || bad(pod.Spec.Containers[i].Image)
+		}
+		if !broken && (!isReady(pod) || gateStatus(pod) != corev1.ConditionTrue) {
+			return fmt.Errorf("%s is not back in service: %+v\n%+v", pod.Name, d, pod)
+		}
+	}
+	if int(sum.Updated) != int(sum.Asked) && len(sum.Broken) == 0 {
+		return fmt.Errorf("%d asked, %d proven: %+v", sum.Asked, sum.Updated, d)
+	}
+	return nil
+}
