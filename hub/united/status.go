@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/hub/united/plan"
@@ -23,9 +22,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, ud *appsv1alpha1.UnitedDep
 	if left := seen.memory.wroteAt.Add(r.StatusEvery).Sub(now); left > 0 && !d.DropFinalizer {
 		return left, nil
 	}
-	base := ud.DeepCopy()
 	ud.Status = d.Status
-	if err := r.Client.Status().Patch(ctx, ud, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+	// Not a patch: it would leave out the counts that are 0, and the CRD requires them.
+	if err := r.Client.Status().Update(ctx, ud); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	seen.memory.wroteAt = now
