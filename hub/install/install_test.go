@@ -104,7 +104,7 @@ func TestLoopback(t *testing.T) {
 
 func TestTooOld(t *testing.T) {
 	for version, want := range map[string]bool{
-		"v1.33.9": true, "v1.34.0": false, "v1.37.2": false, "v1.34.0-alpha.1+x": false, "v2.0.0": false, "who knows": false,
+		"v1.33.9": true, "v1.34.0": false, "v1.37.2": false, "v1.34.0-alpha.1+x": false, "v2.0.0": false, "who knows": false, "v0.0.0-master+$Format:%H$": false,
 	} {
 		if got := (install.Facts{Version: version}).TooOld(); got != want {
 			t.Errorf("%s: %v, want %v", version, got, want)

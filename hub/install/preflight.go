@@ -49,10 +49,11 @@ func Identity(ctx context.Context, c client.Client) (string, error) {
 	return string(ns.UID), nil
 }
 
-// TooOld says whether a cluster's version is older than OldestVersion; one that cannot be read is not known to be.
+// TooOld says whether a cluster's version is older than OldestVersion; one that cannot be read, or
+// that was built without one (v0.0.0), is not known to be.
 func (f Facts) TooOld() bool {
 	v, err := version.ParseGeneric(f.Version)
-	return err == nil && v.LessThan(version.MustParseGeneric(OldestVersion))
+	return err == nil && v.Major() > 0 && v.LessThan(version.MustParseGeneric(OldestVersion))
 }
 
 // Prove uses the credential as the hub will: it must reach the same cluster.

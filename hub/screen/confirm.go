@@ -18,7 +18,7 @@ type Confirmation struct {
 }
 
 // Confirmable finds, in the object's conditions, the first of kinds that is True, and what accepts it. The hub says that
-// in the condition's message ("annotation fleet.underway.dev/confirm: <value>"), so that nobody composes it twice; seen
+// at the end of the condition's message ("(annotation fleet.underway.dev/confirm: <value>)"), so that nobody composes it twice; seen
 // is the value for hubs that do not. ok is false when nothing waits, or when what is seen cannot be told.
 func Confirmable(conditions []metav1.Condition, kinds []string, seen string) (c Confirmation, ok bool) {
 	for _, kind := range kinds {
@@ -37,17 +37,14 @@ func Confirmable(conditions []metav1.Condition, kinds []string, seen string) (c 
 	return Confirmation{}, false
 }
 
-// confirmationIn finds the annotation's value in a message.
+// confirmationIn finds the annotation's value in a message that ends with "(annotation <key>: <value>)".
 func confirmationIn(message string) string {
-	_, rest, found := strings.Cut(message, appsv1alpha1.AnnotationConfirm)
-	if !found {
+	_, rest, found := strings.Cut(message, "(annotation "+appsv1alpha1.AnnotationConfirm+": ")
+	end := strings.LastIndexByte(rest, ')')
+	if !found || end < 0 {
 		return ""
 	}
-	rest = strings.TrimLeft(rest, ":= \"'")
-	if end := strings.IndexAny(rest, " )\"'"); end >= 0 {
-		rest = rest[:end]
-	}
-	return strings.TrimRight(rest, ".;")
+	return rest[:end]
 }
 
 // ClusterConfirmation is what waits on one member.

@@ -37,7 +37,9 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func at(minute, second int) time.Time { return time.Date(2026, 11, 29, 14, minute, second, 0, time.UTC) }
+func at(minute, second int) time.Time {
+	return time.Date(2026, 11, 29, 14, minute, second, 0, time.UTC)
+}
 
 func stamp(minute, second int) metav1.Time { return metav1.NewTime(at(minute, second)) }
 
@@ -224,11 +226,14 @@ func TestConfirmable(t *testing.T) {
 			conditions: held("RemovalHeld", "ap,us leave at once: kubectl underway confirm ud web -n shop (annotation fleet.underway.dev/confirm: RemovalHeld/ap,us)"),
 			want:       "RemovalHeld/ap,us",
 		},
+		"a value of several words": {
+			conditions: held("RemovalHeld", "x (annotation fleet.underway.dev/confirm: RemovalHeld/a b (c))"), want: "RemovalHeld/a b (c)",
+		},
 		"the value seen, where the hub names none": {conditions: held("RemovalHeld", "x"), seen: "uid-2", want: "RemovalHeld/uid-2"},
 		"nothing to be told":                       {conditions: held("RemovalHeld", "x")},
-		"another condition is not confirmed":       {conditions: held("Conflict", "annotation fleet.underway.dev/confirm: Conflict/x")},
+		"another condition is not confirmed":       {conditions: held("Conflict", "(annotation fleet.underway.dev/confirm: Conflict/x)")},
 		"a message about another condition is not believed": {
-			conditions: held("RemovalHeld", "annotation fleet.underway.dev/confirm: IdentityChanged/x"),
+			conditions: held("RemovalHeld", "(annotation fleet.underway.dev/confirm: IdentityChanged/x)"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

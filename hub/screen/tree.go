@@ -227,7 +227,9 @@ func stateOf(ud *appsv1alpha1.UnitedDeployment, t Tree) State {
 }
 
 // moves says whether a subset has something to do that it was granted, as far as is known.
-func (r Row) moves() bool { return r.Heard != "" || r.UpdatedReady < r.Granted || r.Replicas != r.Desired }
+func (r Row) moves() bool {
+	return r.Heard != "" || r.UpdatedReady < r.Granted || r.Replicas != r.Desired
+}
 
 // nextCommand is what a person types to move the first thing that waits for one.
 func nextCommand(ud *appsv1alpha1.UnitedDeployment, t Tree) string {

@@ -33,6 +33,7 @@ func (d *demo) build(ctx context.Context) error {
 
 func (d *demo) binary(name string) string { return filepath.Join(d.opts.root, "bin", name) }
 
+// compile builds without -trimpath, unlike `make build`: that would build every dependency a second time.
 func (d *demo) compile(ctx context.Context, name string) error {
 	flags := "-X github.com/underway-dev/underway/cmd/internal/boot.version=" + d.version(ctx)
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", flags, "-o", d.binary(name), "./cmd/"+name)

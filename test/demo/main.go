@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
@@ -26,6 +29,8 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		return 2
 	}
+	// The client library complains when nobody takes its log; what matters comes back as an error.
+	log.SetLogger(logr.Discard())
 	d := newDemo(opts, os.Stdout)
 	err = d.play(ctx)
 	if down := d.end(err); down != nil {

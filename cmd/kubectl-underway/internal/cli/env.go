@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
@@ -44,6 +46,8 @@ type Env struct {
 
 // New is the real world.
 func New() *Env {
+	// The client library complains on stderr when nobody takes its log; what matters comes back as an error.
+	log.SetLogger(logr.Discard())
 	return &Env{
 		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 		Clock:     clock.RealClock{},
@@ -86,6 +90,7 @@ func (e *Env) RESTConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, er
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = UserAgent + "/" + boot.Version()
 	cfg.QPS = -1
+	cfg.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return cfg, nil
 }
 

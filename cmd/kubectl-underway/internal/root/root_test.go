@@ -209,7 +209,7 @@ func TestConfirmHubReachesEveryMemberThatSaysSo(t *testing.T) {
 		for _, kind := range kinds {
 			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
 				Type: kind, Status: metav1.ConditionTrue,
-				Message: "a newer intent (annotation fleet.underway.dev/confirm: " + kind + "/7)",
+				Message: "a newer intent (annotation fleet.underway.dev/confirm: " + kind + "/7 of eu-1)",
 			})
 		}
 		return m
@@ -221,7 +221,7 @@ func TestConfirmHubReachesEveryMemberThatSaysSo(t *testing.T) {
 	if code := w.run(t, "confirm", "hub", "--yes"); code != 0 {
 		t.Fatal(w.errOut)
 	}
-	for name, want := range map[string]string{"eu-1": "HubBehind/7", "us-1": "", "ap-1": "TwoHubs/7"} {
+	for name, want := range map[string]string{"eu-1": "HubBehind/7 of eu-1", "us-1": "", "ap-1": "TwoHubs/7 of eu-1"} {
 		m := &fleetv1alpha1.MemberCluster{}
 		if err := w.hub.Get(t.Context(), client.ObjectKey{Name: name}, m); err != nil {
 			t.Fatal(err)
