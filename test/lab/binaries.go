@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,11 +34,13 @@ type target struct {
 	// module is the folder of the target's module below test/lab/binaries, and
 	// pkg what to build there.
 	module, pkg string
+	// version is the required module whose version the binary tells; empty: none.
+	version string
 }
 
 func targets() []target {
 	return []target{
-		{name: "controlplane", what: "kube-apiserver, kube-controller-manager, kube-scheduler", first: "6 minutes", module: ".", pkg: "./controlplane"},
+		{name: "controlplane", what: "kube-apiserver, kube-controller-manager, kube-scheduler", first: "6 minutes", module: ".", pkg: "./controlplane", version: "k8s.io/kubernetes"},
 		{name: "etcd", what: "etcd", first: "30 seconds", module: ".", pkg: "./etcd"},
 		{name: "kwok", what: "kwok", first: "2 minutes", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 	}
@@ -131,7 +134,24 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "underway-lab"), nil
 }
 
-func buildFlags() []string { return []string{"-ldflags=-s -w", "-trimpath"} }
+// buildFlags are go build's. The version is stamped in by the linker, as a release does; without it every part calls
+// itself v0.0.0-master, and whoever asks a cluster for its version is misled.
+func (t target) buildFlags(source string) ([]string, error) {
+	link := "-s -w"
+	if t.version != "" {
+		data, err := os.ReadFile(filepath.Join(source, t.module, "go.mod"))
+		if err != nil {
+			return nil, fmt.Errorf("the version of %s: %w", t.name, err)
+		}
+		found := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(t.version) + ` v(\d+)\.(\d+)\.(\S+)`).FindStringSubmatch(string(data))
+		if found == nil {
+			return nil, fmt.Errorf("the go.mod of %s does not require %s", t.name, t.version)
+		}
+		const pkg = " -X k8s.io/component-base/version."
+		link += pkg + "gitVersion=v" + strings.Join(found[1:], ".") + pkg + "gitMajor=" + found[1] + pkg + "gitMinor=" + found[2]
+	}
+	return []string{"-ldflags=" + link, "-trimpath"}, nil
+}
 
 // cacheKey changes with everything that changes the binary: the versions the
 // module pins, its main, the compiler and how it is called.
@@ -146,8 +166,12 @@ func cacheKey(source string, t target, goVersion string) (string, error) {
 		slices.Sort(mains)
 		files = append(files, mains...)
 	}
+	flags, err := t.buildFlags(source)
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%s\n", strings.TrimSpace(goVersion), t.pkg, buildFlags())
+	fmt.Fprintf(h, "%s\n%s\n%s\n", strings.TrimSpace(goVersion), t.pkg, flags)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -195,7 +219,11 @@ func (b builder) build(ctx context.Context, t target) error {
 }
 
 func (b builder) compile(ctx context.Context, t target, out string) error {
-	args := append([]string{"build", "-C", filepath.Join(b.source, t.module)}, buildFlags()...)
+	flags, err := t.buildFlags(b.source)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"build", "-C", filepath.Join(b.source, t.module)}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, t.pkg)...)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	// go starts compilers: they end with it.
