@@ -35,7 +35,7 @@ lab-down: ## End what `make lab-up` or `make demo KEEP=1` left running.
 .PHONY: build
 build: ## The hub, the member agent and the kubectl plugin, into bin/.
 	@mkdir -p $(BIN)
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 ##@ Test
 .PHONY: test

@@ -379,7 +379,6 @@ type sighting struct {
 	seen  map[string]map[types.UID]bool
 	stops context.CancelFunc
 	done  chan struct{}
-	err   error
 }
 
 // lookout watches a namespace of one cluster until the test ends.
