@@ -57,11 +57,11 @@ func (e entry) mine() bool {
 	return e.manager == appsv1alpha1.FieldManagerHub && e.operation == "Apply" && e.subresource == ""
 }
 
-// scaled is true when somebody owns spec.replicas through the scale subresource: an autoscaler on the member, or a person
-// with kubectl scale.
+// scaled is true when an autoscaler owns spec.replicas, as feedback.Report.ScaledBy has it: through the scale subresource,
+// and not by kubectl.
 func scaled(obj *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(entries(obj), func(e entry) bool {
-		return e.subresource == "scale" && e.manager != appsv1alpha1.FieldManagerHub && owns(e.fields, "spec", "replicas")
+		return e.subresource == "scale" && !strings.HasPrefix(e.manager, "kubectl") && owns(e.fields, "spec", "replicas")
 	})
 }
 
