@@ -1,8 +1,6 @@
 package imagediff
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -30,11 +28,11 @@ func (r *Refusal) Error() string {
 // Between is what must be changed in place to bring a pod from the old raw template to the new one. The error is a
 // *Refusal when a field forbids it, and another error when a template cannot be read; either way nothing may be patched.
 func Between(oldTemplate, newTemplate []byte) (inplace.Change, error) {
-	older, err := read(oldTemplate)
+	older, err := revision.Object(oldTemplate)
 	if err != nil {
 		return inplace.Change{}, fmt.Errorf("the old template: %w", err)
 	}
-	newer, err := read(newTemplate)
+	newer, err := revision.Object(newTemplate)
 	if err != nil {
 		return inplace.Change{}, fmt.Errorf("the new template: %w", err)
 	}
@@ -61,24 +59,6 @@ type object = map[string]any
 type diff struct {
 	change  inplace.Change
 	refused []string
-}
-
-// read parses a template in canonical form, so that nulls, empty maps and key order cannot make a difference.
-func read(raw []byte) (object, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, fmt.Errorf("is empty")
-	}
-	canonical, err := revision.Canonical(raw)
-	if err != nil {
-		return nil, err
-	}
-	var o object
-	d := json.NewDecoder(bytes.NewReader(canonical))
-	d.UseNumber()
-	if err := d.Decode(&o); err != nil {
-		return nil, fmt.Errorf("is not an object: %w", err)
-	}
-	return o, nil
 }
 
 func (d *diff) refuse(path, why string) {

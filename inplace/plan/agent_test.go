@@ -326,7 +326,7 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, error) {
 	a.faults = false
 	quiet := time.Duration(0)
-	for range 600 {
+	for range 300 {
 		for _, name := range slices.Sorted(maps.Keys(a.w.pods)) {
 			a.w.kubelet(a.w.pods[name])
 			a.w.endpoints(a.w.pods[name])
@@ -336,17 +336,17 @@ func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, err
 		if err != nil {
 			return d, err
 		}
-		a.w.advance(time.Second)
-		quiet += time.Second
+		step := 2 * time.Second
+		if quiet > 8*time.Second {
+			step = 35 * time.Second // longer than any wait but the reports
+		}
+		a.w.advance(step)
+		quiet += step
 		if !d.Quiet() || a.w.rv != before {
 			quiet = 0
 		}
 		if quiet > 150*time.Second {
 			return d, nil
-		}
-		if d.Quiet() && quiet > 20*time.Second {
-			a.w.advance(10 * time.Second)
-			quiet += 10 * time.Second
 		}
 	}
 	return inplace.Decision{}, fmt.Errorf("it never ends")

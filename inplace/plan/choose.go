@@ -32,6 +32,8 @@ func (r *round) choose() {
 		case w.refused != "":
 			m.refusal = w.refused
 			r.refused = append(r.refused, m)
+		case quota <= 0 && target.Name != r.in.Update.Name:
+			// It is on the update revision and may stay there.
 		case quota <= 0:
 			r.held = append(r.held, m)
 		default:

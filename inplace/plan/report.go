@@ -66,9 +66,15 @@ func (r *round) holds() []inplace.Hold {
 	return append(out, r.in.Population.Holds...)
 }
 
+// partitionSentence explains the pods beyond the grant; more than the partition are held when pods are surplus, or when
+// missing ones will come on the update revision.
 func (r *round) partitionSentence() string {
-	oldName, _ := r.called(r.held)
-	return fmt.Sprintf("%d of %d pods stay on %s (partition %d)", len(r.held), r.in.Replicas, oldName, r.in.Partition)
+	oldName, newName := r.called(r.held)
+	held, of := len(r.held), max(r.in.Replicas, r.tally.active)
+	if int32(held) <= r.in.Partition { //nolint:gosec // a number of pods
+		return fmt.Sprintf("%d of %d pods stay on %s (partition %d)", held, of, oldName, r.in.Partition)
+	}
+	return fmt.Sprintf("%d of %d pods stay on %s: %d may be on %s, and they are there or on their way", held, of, oldName, r.in.Grant(), newName)
 }
 
 func (r *round) budgetSentence() string {

@@ -21,6 +21,23 @@ func Canonical(raw []byte) ([]byte, error) {
 	return encode(prune(value))
 }
 
+// Object is raw as a Go value in canonical form: maps, lists, text, booleans and json.Number, for callers that compare
+// field by field. Empty input and anything but an object is an error.
+func Object(raw []byte) (map[string]any, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, errors.New("is empty")
+	}
+	value, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := prune(value).(map[string]any)
+	if !ok {
+		return nil, errors.New("is not an object")
+	}
+	return object, nil
+}
+
 // Equal reports whether two raw values have the same canonical form. What cannot be read equals nothing.
 func Equal(a, b []byte) bool {
 	ca, errA := Canonical(a)
