@@ -298,6 +298,17 @@ func TestDecide(t *testing.T) {
 			g.noMemory = true
 		}, changeset.OpNothing, changeset.ReasonUpToDate, ""},
 
+		"a plan that does not know of the autoscaler yet leaves its replicas": {func(g *given) {
+			set(g.live, int64(8), "spec", "replicas")
+			disown(g.live, "spec", "replicas")
+			manage(g.live, replicasOf("kube-controller-manager", "scale"))
+		}, changeset.OpNothing, changeset.ReasonUpToDate, ""},
+		"a person's kubectl scale is drift": {func(g *given) {
+			set(g.live, int64(8), "spec", "replicas")
+			disown(g.live, "spec", "replicas")
+			manage(g.live, replicasOf("kubectl", "scale"))
+		}, changeset.OpApply, changeset.ReasonDrifted, "spec.replicas"},
+
 		// Deletion.
 		"a delete of ours":              {func(g *given) { g.in.Want = changeset.WantDeleted }, changeset.OpDelete, changeset.ReasonUnwanted, ""},
 		"a delete of what is gone":      {func(g *given) { g.in.Want, g.live = changeset.WantDeleted, nil }, changeset.OpNothing, changeset.ReasonGone, ""},
@@ -338,6 +349,40 @@ func TestDecide(t *testing.T) {
 				t.Errorf("bound to UID %q, version %q", got.UID, got.ResourceVersion)
 			}
 		})
+	}
+}
+
+// TestAnAutoscalersReplicasAreNotSent holds what is applied beside an autoscaler, and that it settles.
+func TestAnAutoscalersReplicasAreNotSent(t *testing.T) {
+	t.Parallel()
+	in := intent(1, 6, 0)
+	want := desired(in)
+	container(want)["image"] = "web:2"
+	before := desired(intent(1, 5, 0))
+	unstructured.RemoveNestedField(before.Object, "spec", "replicas")
+	live := server(before)
+	set(live, int64(8), "spec", "replicas")
+	manage(live, replicasOf("hpa", "scale"))
+	input := changeset.Input{Want: changeset.WantApplied, Desired: want, Live: live, HubID: hub, Intent: in}
+	got := changeset.Decide(input)
+	if _, named, _ := unstructured.NestedFieldNoCopy(got.Object.Object, "spec", "replicas"); got.Op != changeset.OpApply || named {
+		t.Fatalf("%s with replicas named: %v", got.Op, named)
+	}
+	if n, _, _ := unstructured.NestedInt64(want.Object, "spec", "replicas"); n != 3 {
+		t.Error("the plan itself was changed")
+	}
+	after := server(got.Object)
+	set(after, int64(8), "spec", "replicas")
+	manage(after, replicasOf("hpa", "scale"))
+	m := changeset.Remember(got.Object, after)
+	input.Live, input.Memory = after, &m
+	if got := changeset.Decide(input); got.Op != changeset.OpNothing {
+		t.Errorf("it does not settle: %s %s", got.Op, got.Message)
+	}
+	after.SetResourceVersion("11")
+	container(after)["image"] = "hacked"
+	if got := changeset.Decide(input); got.Reason != changeset.ReasonDrifted {
+		t.Errorf("drift beside an autoscaler is %s", got.Reason)
 	}
 }
 

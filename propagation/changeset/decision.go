@@ -126,7 +126,8 @@ type Decision struct {
 	// UID and ResourceVersion are what was judged; empty for OpCreate.
 	UID             types.UID
 	ResourceVersion string
-	// Object is what to apply (OpCreate, OpApply), without UID and resourceVersion; else its identity only.
+	// Object is what to apply (OpCreate, OpApply), without UID and resourceVersion: Desired, or Desired without replicas
+	// while an autoscaler owns them. It is what Remember is to be told.
 	Object *unstructured.Unstructured
 	// Replicas is the live number that OpHandover applies.
 	Replicas int64

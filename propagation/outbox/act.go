@@ -38,7 +38,7 @@ func (a *attempt) takeBack(ctx context.Context, live *unstructured.Unstructured,
 	if again.Op != changeset.OpApply {
 		return fresh, false
 	}
-	taken := changeset.Culprits(a.item.Object, fresh)
+	taken := changeset.Culprits(again.Object, fresh)
 	next, done := a.act(ctx, again)
 	if a.wrote {
 		a.outcome.TookBack = taken
@@ -69,8 +69,8 @@ func (a *attempt) act(ctx context.Context, d changeset.Decision) (*unstructured.
 	case changeset.OpOrphan:
 		a.known = known{epoch: a.known.epoch}
 	case changeset.OpApply, changeset.OpCreate:
-		memory := changeset.Remember(a.item.Object, answer)
-		a.known.memory, a.known.version = &memory, answer.GetResourceVersion()
+		memory := changeset.Remember(d.Object, answer)
+		a.known.memory, a.known.version, a.known.wrote = &memory, answer.GetResourceVersion(), &d
 	case changeset.OpNothing, changeset.OpConflict, changeset.OpHubBehind:
 	}
 	a.outcome.UID, a.outcome.Generation = answer.GetUID(), answer.GetGeneration()

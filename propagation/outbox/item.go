@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,12 +54,18 @@ func (i Item) Key() Key {
 	}
 }
 
+// equal compares what is wanted.
+func (i Item) equal(other Item) bool {
+	return other.Object != nil && i.Want == other.Want && i.Intent == other.Intent && i.Judged == other.Judged &&
+		i.Adopt == other.Adopt && i.EnsureNamespace == other.EnsureNamespace && reflect.DeepEqual(i.Object.Object, other.Object.Object)
+}
+
 // State is where an item stands.
 type State string
 
 // Values of State.
 const (
-	// StatePending: not looked at yet.
+	// StatePending: what is wanted changed and was not looked at yet.
 	StatePending State = "Pending"
 	// StateDone: nothing more is due.
 	StateDone State = "Done"
@@ -96,7 +103,8 @@ type Taken = changeset.Taken
 // Outcome is the last result of an item.
 type Outcome struct {
 	State State
-	// Op and Reason are the last decision's.
+	// Op, Reason and Message are the last decision's; while nothing more is due they stay those of the last write, so that
+	// nobody who looks late misses why something was written.
 	Op      changeset.Op
 	Reason  changeset.Reason
 	Message string

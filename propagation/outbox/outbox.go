@@ -113,6 +113,8 @@ type known struct {
 	memory *changeset.Memory
 	// version is the resourceVersion of the last answer: a cache below it is stale.
 	version string
+	// wrote is the decision that was carried out last.
+	wrote *changeset.Decision
 	// epoch is clusters.View.Memory at that time.
 	epoch int64
 }
@@ -158,6 +160,10 @@ func (o *Outbox) Post(item Item) {
 	if e == nil {
 		e = &entry{outcome: Outcome{State: StatePending, At: o.Clock.Now()}}
 		o.entries[key] = e
+	}
+	if !item.equal(e.item) {
+		// What was reached for another plan must not look like an answer to this one.
+		e.outcome.State = StatePending
 	}
 	e.item, e.rest = item, false
 	e.posted++

@@ -215,9 +215,7 @@ func (a *attempt) decide(live *unstructured.Unstructured) changeset.Decision {
 		Want: a.item.Want, Desired: a.item.Object, Live: live, Memory: a.known.memory,
 		HubID: a.outbox.HubID, Intent: a.item.Intent, Adopt: a.item.Adopt,
 	})
-	if !a.wrote || d.Op != changeset.OpNothing {
-		a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
-	}
+	a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
 	return d
 }
 
@@ -247,17 +245,17 @@ func (a *attempt) nothing(live *unstructured.Unstructured, d changeset.Decision)
 		return a.end(StateTerminating, d.Message, nil)
 	case changeset.ReasonUpToDate, changeset.ReasonRewritten:
 		if a.known.memory == nil || d.Reason == changeset.ReasonUpToDate {
-			memory := changeset.Remember(a.item.Object, live)
+			memory := changeset.Remember(d.Object, live)
 			a.known.memory = &memory
 		}
 		if a.outcome.UID != live.GetUID() || a.outcome.Generation == 0 {
 			a.outcome.UID, a.outcome.Generation = live.GetUID(), live.GetGeneration()
 		}
-		message := d.Message
-		if a.wrote {
-			message = a.outcome.Message
+		if wrote := a.known.wrote; wrote != nil && d.Reason == changeset.ReasonUpToDate {
+			d = *wrote
+			a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
 		}
-		return a.end(StateDone, message, nil)
+		return a.end(StateDone, d.Message, nil)
 	default:
 		return a.end(StateDone, d.Message, nil)
 	}

@@ -285,10 +285,17 @@ func TestReplicasAreGivenUp(t *testing.T) {
 	if got := replicas(); got != 8 || image(t, read(t, "alpha", i)) != "web:2" {
 		t.Fatalf("the autoscaler's replicas are %d, want 8", got)
 	}
-	h.apply(t, h.item(t, "alpha", ns, some("web:2", 4).by(first.UID)))
-	if got := replicas(); got != 3 {
-		t.Fatalf("taken back, replicas are %d, want 3", got)
+	// A plan that does not know of the autoscaler leaves its number all the same.
+	h.apply(t, h.item(t, "alpha", ns, some("web:3", 4).by(first.UID)))
+	if got := replicas(); got != 8 || image(t, read(t, "alpha", i)) != "web:3" {
+		t.Fatalf("the autoscaler's replicas are %d, want 8", got)
 	}
+	// Once a person has scaled it the autoscaler's trace is gone, and the plan's number is taken back.
+	if _, err := cloneSets(t, "alpha", ns).Patch(t.Context(), i.Object.GetName(), types.MergePatchType,
+		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "kubectl"}, "scale"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "replicas are taken back", func() (bool, string) { return replicas() == 3, "" })
 }
 
 // TestForeignObjectIsNotTouchedUnlessAdopted is rule 3, and letting go and taking back.
