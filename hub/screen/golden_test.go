@@ -47,7 +47,7 @@ func subset(name, member string, granted, updated int32) appsv1alpha1.SubsetStat
 	s := appsv1alpha1.SubsetStatus{
 		Name: name, Cluster: member, Workload: "web-" + name + "-abcde",
 		Replicas: 8, DesiredReplicas: 8, ReadyReplicas: 8, Partition: 8 - granted, Granted: granted,
-		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, State: "Held", Message: "waits for its partition",
+		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, State: "Held", Message: "the rest is held (partitions has 100% for it): kubectl patch ud web -n shop ...",
 		Report: &appsv1alpha1.WorkloadReport{UpdatedInPlace: updated},
 	}
 	return s
@@ -64,7 +64,7 @@ func canary() *appsv1alpha1.UnitedDeployment {
 				subset("eu", "eu-1", 2, 2), subset("us", "us-1", 0, 0), subset("ap", "ap-1", 0, 0),
 			},
 			Conditions: []metav1.Condition{
-				{Type: appsv1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Message: "eu, us and ap wait", LastTransitionTime: stamp(9, 0)},
+				{Type: appsv1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Message: "eu: 2 of 8 granted; us: 0 of 8 granted; go on with: kubectl patch ud web ...", LastTransitionTime: stamp(9, 0)},
 				{Type: appsv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "2 of 24 updated", LastTransitionTime: stamp(9, 0)},
 			},
 		},
@@ -89,6 +89,14 @@ func TestTree(t *testing.T) {
 			for i := range s.SubsetStatuses {
 				s.SubsetStatuses[i] = subset(s.SubsetStatuses[i].Name, s.SubsetStatuses[i].Cluster, 8, 8)
 				s.SubsetStatuses[i].State, s.SubsetStatuses[i].Message = "Current", ""
+			}
+		}},
+		"first-install-needs-no-grant": {state: screen.StateCurrent, change: func(ud *appsv1alpha1.UnitedDeployment) {
+			s := &ud.Status
+			s.CurrentRevision, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedInPlace, s.Conditions = s.UpdatedRevision, 24, 24, 0, nil
+			for i := range s.SubsetStatuses {
+				s.SubsetStatuses[i] = subset(s.SubsetStatuses[i].Name, s.SubsetStatuses[i].Cluster, 0, 8)
+				s.SubsetStatuses[i].State, s.SubsetStatuses[i].Message, s.SubsetStatuses[i].Report.UpdatedInPlace = "Current", "", 0
 			}
 		}},
 		"updating-stale-and-broken": {state: screen.StateUpdating, change: func(ud *appsv1alpha1.UnitedDeployment) {

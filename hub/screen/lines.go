@@ -8,9 +8,11 @@ import (
 )
 
 // Changes are the lines for what differs between two looks at one UnitedDeployment, for outputs that are no terminal:
-// one per subset that changed, and one for the whole when its state did. A nil before yields all of them.
+// one per subset that changed, and one for the whole when its numbers did, which ends with the command that moves it on.
+// A nil before yields all of them.
 //
 //	14:02:10 ud=shop/web subset=eu member=eu-1 state=Held granted=2/8 updated=2 ready=8 inPlace=2 why="6 pods stay"
+//	14:02:10 ud=shop/web state=Held rev=9c1e2 granted=2/24 updated=2 ready=24 inPlace=2 recreated=0 why=Held next: kubectl ...
 func Changes(before *Tree, t Tree, at time.Time) []string {
 	stamp := at.Format(time.TimeOnly)
 	old := map[string]Row{}
@@ -43,10 +45,10 @@ func (r Row) ageless() Row {
 }
 
 func (r Row) line() string {
-	text := fmt.Sprintf("subset=%s member=%s state=%s granted=%d/%d updated=%d ready=%d inPlace=%s",
-		r.Subset, r.Member, r.State, r.Granted, r.Desired, r.Updated, r.Ready, r.InPlace)
-	if r.Why != "" {
-		text += " why=" + strconv.Quote(r.Why)
+	text := fmt.Sprintf("subset=%s member=%s state=%s granted=%s updated=%d ready=%d inPlace=%s",
+		r.Subset, r.Member, r.State, r.granted(), r.Updated, r.Ready, r.InPlace)
+	if why := withoutCommand(r.Why); why != "" {
+		text += " why=" + strconv.Quote(why)
 	}
 	return text
 }
@@ -57,8 +59,15 @@ func (t Tree) summary() string {
 	if t.Frozen != nil {
 		text += " frozen=" + strconv.Quote(t.Frozen.Who)
 	}
+	var kinds []string
 	for _, why := range t.Why {
-		text += fmt.Sprintf(" why=%s", strconv.Quote(why.Type+": "+why.Message))
+		kinds = append(kinds, strings.ReplaceAll(why.Type, " ", "-"))
+	}
+	if len(kinds) > 0 {
+		text += " why=" + strings.Join(kinds, ",")
+	}
+	if t.Next != "" {
+		text += " next: " + t.Next
 	}
 	return text
 }

@@ -13,10 +13,18 @@ type Style struct {
 	Width int
 	// Color marks states.
 	Color bool
-	// Wide adds columns.
+	// Wide adds columns, and shows the hub's messages whole.
 	Wide bool
 	// NoHeaders leaves the line of column names out.
 	NoHeaders bool
+}
+
+// why is a hub's message as drawn: whole in the wide form only.
+func (s Style) why(message string) string {
+	if s.Wide {
+		return message
+	}
+	return withoutCommand(message)
 }
 
 const (
@@ -35,7 +43,7 @@ func (t Tree) Render(style Style) string {
 		line(pad("FROZEN", label) + gap + t.Frozen.String())
 	}
 	for i, why := range t.Why {
-		line(pad(first(i, "WHY"), label) + gap + fmt.Sprintf("%s: %s (%s)", why.Type, why.Message, why.Since))
+		line(pad(first(i, "WHY"), label) + gap + fmt.Sprintf("%s: %s (%s)", why.Type, style.why(why.Message), why.Since))
 	}
 	for _, row := range t.table(style) {
 		out.WriteString(row + "\n")
@@ -63,8 +71,11 @@ func (t Tree) headline() string {
 }
 
 func (t Tree) counts() string {
-	counts := fmt.Sprintf("%d of %d, %d ready, %d granted, %d updated, %d in place",
-		t.Replicas, t.Desired, t.Ready, t.Granted, t.Updated, t.InPlace)
+	counts := fmt.Sprintf("%d of %d, %d ready", t.Replicas, t.Desired, t.Ready)
+	if t.From != t.To {
+		counts += fmt.Sprintf(", %d granted", t.Granted)
+	}
+	counts += fmt.Sprintf(", %d updated, %d in place", t.Updated, t.InPlace)
 	if t.Recreated > 0 {
 		counts += fmt.Sprintf(", %d recreated", t.Recreated)
 	}
@@ -95,12 +106,20 @@ func (r Row) cells(last bool, style Style) []string {
 	}
 	cells := []string{
 		branch + r.Subset, r.Member,
-		fmt.Sprintf("%d/%d", r.Granted, r.Desired), number(r.Updated), fmt.Sprintf("%d/%d", r.Ready, r.Desired), r.InPlace,
+		r.granted(), number(r.Updated), fmt.Sprintf("%d/%d", r.Ready, r.Desired), r.InPlace,
 	}
 	if style.Wide {
 		cells = append(cells, number(r.Recreated), number(r.Partition), r.Workload)
 	}
-	return append(cells, r.State, r.Why)
+	return append(cells, r.State, style.why(r.Why))
+}
+
+// granted is "2/8"; "-" where pods run the revision already and no grant was needed, as on the first install.
+func (r Row) granted() string {
+	if r.Granted < r.Updated {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", r.Granted, r.Desired)
 }
 
 func number(n int32) string { return strconv.Itoa(int(n)) }

@@ -61,3 +61,10 @@ func pad(s string, width int) string {
 
 // Since is the time from t to now in kubectl's words.
 func Since(t, now time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }
+
+// withoutCommand drops the command at the end of a hub's message: NEXT shows the one that is next, whole, and in the
+// middle of a table it could not be copied.
+func withoutCommand(why string) string {
+	before, _, _ := strings.Cut(why, ": kubectl ")
+	return strings.TrimSuffix(before, "; go on with")
+}

@@ -16,7 +16,7 @@ import (
 
 // build builds Underway's three binaries into bin/ and what the lab starts into its cache.
 func (d *demo) build(ctx context.Context) error {
-	defer d.chapter("build")()
+	defer d.chapter("build", "build")()
 	// What an earlier demo proved is not this one's.
 	if err := os.Remove(d.jsonPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

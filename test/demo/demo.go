@@ -54,11 +54,11 @@ func newDemo(opts options, out io.Writer) *demo {
 
 func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format+"\n", args...) }
 
-// chapter is a titled part of the demo whose duration is reported.
-func (d *demo) chapter(title string) (done func()) {
+// chapter is a titled part of the demo whose duration is reported by the key.
+func (d *demo) chapter(key, title string) (done func()) {
 	began := time.Now()
 	d.say("\n== %s", title)
-	return func() { d.report.time(title, time.Since(began)) }
+	return func() { d.report.Chapters[key] = seconds(time.Since(began)) }
 }
 
 // play is the whole demo, but for the taking down.

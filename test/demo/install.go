@@ -27,7 +27,7 @@ const nodesPerMember = 3
 
 // start starts the control planes.
 func (d *demo) start(ctx context.Context) error {
-	defer d.chapter("start the fleet")()
+	defer d.chapter("fleet", "start the fleet")()
 	opts := lab.Options{
 		MemberNames: d.names, Nodes: nodesPerMember, Log: d.out,
 		Source: filepath.Join(d.opts.root, "test", "lab", "binaries"),
@@ -68,7 +68,7 @@ func connect(cfg *rest.Config) (client.Client, error) {
 
 // install puts Underway on the fleet, as a user would.
 func (d *demo) install(ctx context.Context) error {
-	defer d.chapter("install Underway")()
+	defer d.chapter("install", "install Underway")()
 	hub := d.fleet.Hub().Kubeconfig()
 	if err := d.underway(ctx, "init"); err != nil {
 		return err

@@ -70,7 +70,7 @@ func (d *demo) put(ctx context.Context, image string) error {
 
 // apply applies the workload for the first time, waits until all of it is ready, and remembers every pod.
 func (d *demo) apply(ctx context.Context) error {
-	defer d.chapter(fmt.Sprintf("apply test/demo/app.yaml: %d pods over %s", d.opts.pods, strings.Join(d.names, ", ")))()
+	defer d.chapter("apply", fmt.Sprintf("apply test/demo/app.yaml: %d pods over %s", d.opts.pods, strings.Join(d.names, ", ")))()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := d.hub.Create(ctx, ns); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (d *demo) apply(ctx context.Context) error {
 
 // release changes the image with everything held, proves that nothing moves, and then makes the steps.
 func (d *demo) release(ctx context.Context) error {
-	defer d.chapter(fmt.Sprintf("release %s -> %s", oldImage, newImage))()
+	defer d.chapter("release", fmt.Sprintf("release %s -> %s", oldImage, newImage))()
 	if err := d.hold(ctx); err != nil {
 		return fmt.Errorf("with everything held: %w", err)
 	}

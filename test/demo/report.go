@@ -62,12 +62,6 @@ func seconds(took time.Duration) float64 {
 	return float64(took.Round(10*time.Millisecond)) / float64(time.Second)
 }
 
-// time writes down how long a chapter took, by the first words of its title.
-func (r *report) time(title string, took time.Duration) {
-	short, _, _ := strings.Cut(title, " test/demo")
-	r.Chapters[short] = seconds(took)
-}
-
 func (r *report) step(d *demo, s step, now sight, took time.Duration) {
 	out := stepReport{Name: s.name, Granted: sum(s.granted), PerMember: map[string]memberStep{}, Seconds: seconds(took)}
 	for _, m := range d.members {
