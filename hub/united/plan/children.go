@@ -36,6 +36,10 @@ func (p *pass) place(pl *place) {
 	entry.Granted = pl.grant
 	entry.Partition = pl.replicas - pl.grant
 	entry.Conditions = nil
+	if entry.Revision != pl.target.revision {
+		// What is known of another revision says nothing of this one.
+		entry.UpdatedReplicas, entry.UpdatedReadyReplicas, entry.Report = 0, 0, nil
+	}
 
 	member, known := p.Members[pl.cluster]
 	switch {

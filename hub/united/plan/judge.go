@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
+
+	"github.com/underway-dev/underway/inplace/partition"
 )
 
 // judge says how far a child is, against what it was granted: a subset held at its partition is held, not stuck.
@@ -14,15 +16,9 @@ func (p *pass) judge(pl *place) {
 	live := ptr.Deref(r.SpecReplicas, 1)
 	scaled := len(r.ScaledBy) > 0
 	granted := pl.grant
-	if scaled && !pl.full() {
-		granted = 0
-		if !pl.held && pl.replicas > 0 {
-			granted = int32(int64(live) * int64(pl.grant) / int64(pl.replicas))
-		}
+	if scaled {
+		granted = live - p.oldOf(pl, live)
 		pl.entry.Granted, pl.entry.Partition = granted, live-granted
-	} else if scaled {
-		granted = live
-		pl.entry.Granted, pl.entry.Partition = live, 0
 	}
 	whole := r.Fresh && carries && r.Updated == r.Replicas
 	sized := r.Replicas == live && (scaled || live == pl.replicas)
@@ -38,6 +34,19 @@ func (p *pass) judge(pl *place) {
 		pl.entry.Message = strings.TrimPrefix(pl.entry.Message+"; ", "; ") +
 			fmt.Sprintf("%s scales it to %d on the member, so its partition is a percent", strings.Join(r.ScaledBy, ", "), live)
 	}
+}
+
+// oldOf is how many of the live replicas the partition that was pushed keeps back.
+func (p *pass) oldOf(pl *place, live int32) int32 {
+	part := p.partitionOf(pl, pl.child)
+	if part.Hold {
+		return live
+	}
+	old, err := partition.Old(&part.Value, live)
+	if err != nil {
+		return live
+	}
+	return old
 }
 
 // progress is what describe puts into words.

@@ -482,6 +482,11 @@ func TestStale(t *testing.T) {
 	if got := w.entry("a").UpdatedReplicas; got != 4 {
 		t.Errorf("a was held up: %d", got)
 	}
+	setImage(w.ud, "web:3")
+	w.run()
+	if e := w.entry("b"); e.UpdatedReplicas != 0 || e.Replicas != 4 || !e.Stale {
+		t.Errorf("what was known of another revision counts as this one: %+v", e)
+	}
 	if w.ud.Status.Replicas != 8 || w.condition("Stale") == nil {
 		t.Errorf("%+v", w.ud.Status)
 	}
