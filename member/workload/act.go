@@ -33,7 +33,7 @@ type acted struct {
 func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in := seen.wanted.Intent
 	in.Where = klog.KObj(seen.obj).String()
-	in.Population = r.kind.Scale(Crowd{
+	in.Population = r.Kind.Scale(Crowd{
 		Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
 		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
 	})
@@ -55,10 +55,10 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, decision inplac
 	logger.V(2).Info("Writing pods", "creates", len(decision.Creates), "deletes", len(decision.Deletes),
 		"patches", len(decision.Patches), "reason", decision.Because())
 	result, err := r.pods.Do(ctx, decision)
-	seen.book.wrote(result.Written, r.clock.Now())
+	seen.book.wrote(result.Written, r.Clock.Now())
 	seen.book.replaced(result.Created)
 	seen.book.unsure = seen.book.unsure || len(result.Unsure) > 0
-	r.Metrics.count(r.resource.Kind, result)
+	r.Metrics.count(r.Resource.Kind, result)
 	a := acted{Result: result, ok: err == nil}
 	if result.AlreadyExists > 0 {
 		met, lookErr := r.lookAtNames(ctx, seen, decision.Creates, result.Written)
@@ -89,13 +89,13 @@ func (r *Reconciler) lookAtNames(
 			continue
 		}
 		var pod corev1.Pod
-		switch err := r.live.Get(ctx, client.ObjectKeyFromObject(c.Object), &pod); {
+		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(c.Object), &pod); {
 		case apierrors.IsNotFound(err):
 			met = true
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading pod %s, whose name was taken: %w", name, err))
 		case r.ours(&pod, seen.obj):
-			seen.book.wrote([]podwriter.Written{{ResourceVersion: pod.ResourceVersion}}, r.clock.Now())
+			seen.book.wrote([]podwriter.Written{{ResourceVersion: pod.ResourceVersion}}, r.Clock.Now())
 			met = true
 		default:
 			seen.book.taken[name] = true
@@ -108,6 +108,6 @@ func (r *Reconciler) lookAtNames(
 // ours reports whether the cache would show pod as one of obj's.
 func (r *Reconciler) ours(pod *corev1.Pod, obj client.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	_, labelled := pod.Labels[r.resource.PodLabel]
+	_, labelled := pod.Labels[r.Resource.PodLabel]
 	return owner != nil && owner.UID == obj.GetUID() && labelled
 }

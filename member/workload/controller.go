@@ -43,22 +43,14 @@ type Options struct {
 type Reconciler struct {
 	Options
 
-	kind     Kind
-	resource Resource
-	cache    client.Reader
-	live     client.Client
-	clock    clock.PassiveClock
-	pods     *podwriter.Writer
-	memory   *podview.Memory
-	ledger   *ledger
+	pods   *podwriter.Writer
+	memory *podview.Memory
+	ledger *ledger
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{
-		Options: o, kind: o.Kind, resource: o.Resource, cache: o.Cache, live: o.Live, clock: o.Clock,
-		pods: podwriter.New(o.Live), memory: podview.NewMemory(), ledger: newLedger(),
-	}
+	return &Reconciler{Options: o, pods: podwriter.New(o.Live), memory: podview.NewMemory(), ledger: newLedger()}
 }
 
 // Reconcile is one pass.

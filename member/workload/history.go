@@ -24,7 +24,7 @@ import (
 func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
 	var list appsv1.ControllerRevisionList
 	byController := client.MatchingFields{indexController: string(seen.obj.GetUID())}
-	if err := r.cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
+	if err := r.Cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
 		return fmt.Errorf("listing the revisions: %w", err)
 	}
 	seen.revisions = make(map[string]*appsv1.ControllerRevision, len(list.Items))
@@ -109,14 +109,14 @@ func (r *Reconciler) writeHistory(ctx context.Context, seen *observation) error 
 		cr := seen.revisions[n.Name].DeepCopy()
 		before := client.MergeFromWithOptions(cr.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		cr.Revision = n.Number
-		if err := r.live.Patch(ctx, cr, before, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
+		if err := r.Live.Patch(ctx, cr, before, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
 			return fmt.Errorf("renumbering revision %s: %w", n.Name, err)
 		}
 	}
 	var errs []error
 	for _, name := range seen.history.Trim {
 		cr := seen.revisions[name]
-		err := r.live.Delete(ctx, cr.DeepCopy(), client.Preconditions{UID: &cr.UID})
+		err := r.Live.Delete(ctx, cr.DeepCopy(), client.Preconditions{UID: &cr.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("trimming revision %s: %w", name, err))
 		}
@@ -137,7 +137,7 @@ func (r *Reconciler) createRevision(ctx context.Context, seen *observation, c re
 		},
 		Data: runtime.RawExtension{Raw: c.Data}, Revision: c.Number,
 	}
-	err := r.live.Create(ctx, cr, client.FieldOwner(appsv1alpha1.FieldManagerMember))
+	err := r.Live.Create(ctx, cr, client.FieldOwner(appsv1alpha1.FieldManagerMember))
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
 			return fmt.Errorf("creating revision %s: %w", c.Name, err)
@@ -151,7 +151,7 @@ func (r *Reconciler) createRevision(ctx context.Context, seen *observation, c re
 // behind); anything else makes the name taken, and the next pass finds another.
 func (r *Reconciler) revisionExists(ctx context.Context, seen *observation, c revision.Stored) error {
 	var live appsv1.ControllerRevision
-	if err := r.live.Get(ctx, client.ObjectKey{Namespace: seen.obj.GetNamespace(), Name: c.Name}, &live); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: seen.obj.GetNamespace(), Name: c.Name}, &live); err != nil {
 		return fmt.Errorf("reading revision %s: %w", c.Name, err)
 	}
 	owner := metav1.GetControllerOfNoCopy(&live)
@@ -166,7 +166,7 @@ func (r *Reconciler) revisionExists(ctx context.Context, seen *observation, c re
 
 func (r *Reconciler) ownerReference(obj client.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: r.resource.GroupVersion().String(), Kind: r.resource.Kind, Name: obj.GetName(), UID: obj.GetUID(),
+		APIVersion: r.Resource.GroupVersion().String(), Kind: r.Resource.Kind, Name: obj.GetName(), UID: obj.GetUID(),
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 	}
 }

@@ -33,8 +33,8 @@ type observation struct {
 
 // observe reads the object and what belongs to it; nil when there is nothing to do.
 func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, error) {
-	seen := &observation{now: r.clock.Now(), obj: r.kind.New()}
-	if err := r.cache.Get(ctx, name, seen.obj); err != nil {
+	seen := &observation{now: r.Clock.Now(), obj: r.Kind.New()}
+	if err := r.Cache.Get(ctx, name, seen.obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.forget(r.ledger.close(name))
 			return nil, nil
@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if err != nil || seen.wait > 0 {
 		return seen, err
 	}
-	seen.wanted = r.kind.Read(seen.obj)
+	seen.wanted = r.Kind.Read(seen.obj)
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (r *Reconciler) readPods(ctx context.Context, seen *observation) ([]corev1.
 	version := r.PodsVersion()
 	var list corev1.PodList
 	byController := client.MatchingFields{indexController: string(seen.obj.GetUID())}
-	if err := r.cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
+	if err := r.Cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
 		return nil, fmt.Errorf("listing the pods: %w", err)
 	}
 	if seen.book.caughtUp(version, seen.obj.GetResourceVersion(), activeUIDs(list.Items)) {
@@ -106,8 +106,8 @@ func activeUIDs(pods []corev1.Pod) map[types.UID]bool {
 // readLive reads object and pods from the API server.
 func (r *Reconciler) readLive(ctx context.Context, seen *observation) ([]corev1.Pod, error) {
 	uid := seen.obj.GetUID()
-	obj := r.kind.New()
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(seen.obj), obj); err != nil {
+	obj := r.Kind.New()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.obj), obj); err != nil {
 		return nil, fmt.Errorf("reading the object live: %w", err)
 	}
 	if obj.GetUID() != uid || obj.GetDeletionTimestamp() != nil {
@@ -116,7 +116,7 @@ func (r *Reconciler) readLive(ctx context.Context, seen *observation) ([]corev1.
 	}
 	seen.obj = obj
 	var list corev1.PodList
-	err := r.live.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.resource.PodLabel})
+	err := r.Live.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.Resource.PodLabel})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods live: %w", err)
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) endpoints(ctx context.Context, pod *corev1.Pod) (podview.En
 		return podview.Endpoints{}, nil
 	}
 	var list discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{indexPod: pod.Name}); err != nil {
+	if err := r.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{indexPod: pod.Name}); err != nil {
 		return podview.Endpoints{}, fmt.Errorf("listing the endpoints of pod %s: %w", pod.Name, err)
 	}
 	found := make([]*discoveryv1.EndpointSlice, 0, len(list.Items))

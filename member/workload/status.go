@@ -39,7 +39,7 @@ const statusEvery = 250 * time.Millisecond
 func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failure string) (again time.Duration, err error) {
 	next := seen.summarize(d, failure, r.Extended)
 	after, ok := seen.obj.DeepCopyObject().(client.Object)
-	if !ok || !r.kind.Report(after, next) {
+	if !ok || !r.Kind.Report(after, next) {
 		return 0, nil
 	}
 	if wait := statusEvery - seen.now.Sub(seen.book.reported); wait > 0 && seen.mayWait(next) {
@@ -47,14 +47,14 @@ func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.De
 	}
 	// The whole status, held to the version that was judged: a merge patch would leave out the zeros that the schema
 	// requires and that the object does not have yet.
-	if err := r.live.Status().Update(ctx, after, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
+	if err := r.Live.Status().Update(ctx, after, client.FieldOwner(appsv1alpha1.FieldManagerMember)); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return 0, nil
 		}
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	seen.book.reported = seen.now
-	seen.book.wroteObject(after.GetResourceVersion(), r.clock.Now())
+	seen.book.wroteObject(after.GetResourceVersion(), r.Clock.Now())
 	r.tellConditions(seen, next.Conditions)
 	return 0, nil
 }

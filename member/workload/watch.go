@@ -78,7 +78,7 @@ type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // ofController enqueues the controller of an object when it is of the kind.
 func (r *Reconciler) ofController(_ context.Context, obj client.Object) []ctrl.Request {
 	owner := metav1.GetControllerOfNoCopy(obj)
-	if owner == nil || owner.Kind != r.resource.Kind || groupOf(owner.APIVersion) != r.resource.Group {
+	if owner == nil || owner.Kind != r.Resource.Kind || groupOf(owner.APIVersion) != r.Resource.Group {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
@@ -123,7 +123,7 @@ func leftService(was, is *discoveryv1.EndpointSlice) []string {
 func (r *Reconciler) wake(ctx context.Context, namespace string, pods []string, q queue) {
 	for _, name := range pods {
 		var pod corev1.Pod
-		if r.cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &pod) != nil || !gateFalse(&pod) {
+		if r.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &pod) != nil || !gateFalse(&pod) {
 			continue
 		}
 		for _, request := range r.ofController(ctx, &pod) {
@@ -146,7 +146,7 @@ func gateFalse(pod *corev1.Pod) bool {
 // ControllerRevisions need no watch of their own: only we write them.
 func (r *Reconciler) Watch(c controller.Controller, from cache.Cache) error {
 	for _, s := range []source.Source{
-		source.Kind(from, r.kind.New(), &handler.EnqueueRequestForObject{}),
+		source.Kind(from, r.Kind.New(), &handler.EnqueueRequestForObject{}),
 		source.Kind[client.Object](from, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofController)),
 		source.Kind[client.Object](from, &discoveryv1.EndpointSlice{}, r.drained()),
 	} {
