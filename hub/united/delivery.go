@@ -37,7 +37,11 @@ func deliveryOf(o outbox.Outcome) plan.Delivery {
 	case outbox.StateRefused:
 		return plan.Delivery{Problem: plan.ProblemRefused, Message: o.Message}
 	case outbox.StateFrozen:
-		return plan.Delivery{Problem: plan.ProblemOther, Message: "all writes to members are frozen: kubectl underway unfreeze --all"}
+		why := o.Message
+		if o.Err != nil {
+			why = "whether a freeze is in force cannot be read"
+		}
+		return plan.Delivery{Problem: plan.ProblemOther, Message: "no member is written to (" + why + "): kubectl underway unfreeze --all"}
 	case outbox.StateStopped:
 		return plan.Delivery{Problem: plan.ProblemOther, Message: "all writes to members are stopped: kubectl underway confirm hub"}
 	case outbox.StateNamespaceTerminating, outbox.StateKindMissing, outbox.StateUnwantedDelete:
