@@ -14,19 +14,19 @@ import (
 // recreate ends every sentence about a field that cannot be changed in place.
 const recreate = "changes need a recreate"
 
-// Refusal is the error of a change that cannot be made in place.
-type Refusal struct {
+// RefusalError is the error of a change that cannot be made in place.
+type RefusalError struct {
 	// Fields are the reasons, each "<JSON path>: why", sorted; never empty.
 	Fields []string
 }
 
 // Error names all fields.
-func (r *Refusal) Error() string {
+func (r *RefusalError) Error() string {
 	return strings.Join(r.Fields, "; ")
 }
 
 // Between is what must be changed in place to bring a pod from the old raw template to the new one. The error is a
-// *Refusal when a field forbids it, and another error when a template cannot be read; either way nothing may be patched.
+// *RefusalError when a field forbids it, and another error when a template cannot be read; either way nothing may be patched.
 func Between(oldTemplate, newTemplate []byte) (inplace.Change, error) {
 	older, err := revision.Object(oldTemplate)
 	if err != nil {
@@ -47,7 +47,7 @@ func Between(oldTemplate, newTemplate []byte) (inplace.Change, error) {
 	d.environment(newer)
 	if len(d.refused) > 0 {
 		slices.Sort(d.refused)
-		return inplace.Change{}, &Refusal{Fields: slices.Compact(d.refused)}
+		return inplace.Change{}, &RefusalError{Fields: slices.Compact(d.refused)}
 	}
 	return d.change, nil
 }

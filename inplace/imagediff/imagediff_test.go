@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/ptr"
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/imagediff"
@@ -28,7 +27,7 @@ func TestBetween(t *testing.T) {
 			newer: `{"metadata":{"labels":{"k1":"v1"}},"spec":{"containers":[{"name":"c1","image":"foo2"}]}}`,
 			want: inplace.Change{
 				Images:   map[string]string{"c1": "foo2"},
-				Metadata: inplace.MetadataChange{Labels: map[string]*string{"k1": ptr.To("v1")}},
+				Metadata: inplace.MetadataChange{Labels: map[string]*string{"k1": new("v1")}},
 			},
 		},
 		"O149: finalizers and labels come and go": {
@@ -37,7 +36,7 @@ func TestBetween(t *testing.T) {
 			want: inplace.Change{
 				Images: map[string]string{"c1": "foo2"},
 				Metadata: inplace.MetadataChange{
-					Labels: map[string]*string{"k1": ptr.To("v1"), "k2": nil}, RemoveFinalizers: []string{"fz1"},
+					Labels: map[string]*string{"k1": new("v1"), "k2": nil}, RemoveFinalizers: []string{"fz1"},
 				},
 			},
 		},
@@ -45,7 +44,7 @@ func TestBetween(t *testing.T) {
 			older: `{"metadata":{"annotations":{"a":"1"}},"spec":{"containers":[{"name":"c1","image":"foo1"}]}}`,
 			newer: `{"metadata":{"annotations":{"a":"2"},"finalizers":["f"]},"spec":{"containers":[{"name":"c1","image":"foo1"}]}}`,
 			want: inplace.Change{Metadata: inplace.MetadataChange{
-				Annotations: map[string]*string{"a": ptr.To("2")}, AddFinalizers: []string{"f"},
+				Annotations: map[string]*string{"a": new("2")}, AddFinalizers: []string{"f"},
 			}},
 		},
 		"nulls, empty maps, key order and creationTimestamp are no change": {
@@ -101,7 +100,7 @@ func TestBetween(t *testing.T) {
 			newer: `{"metadata":{"labels":{"v":"2"}},"spec":{"containers":[{"name":"web","image":"a:2","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['v']"}}}]}]}}`,
 			want: inplace.Change{
 				Images:   map[string]string{"web": "a:2"},
-				Metadata: inplace.MetadataChange{Labels: map[string]*string{"v": ptr.To("2")}},
+				Metadata: inplace.MetadataChange{Labels: map[string]*string{"v": new("2")}},
 			},
 		},
 		"an annotation that a native sidecar reads": {
@@ -128,7 +127,7 @@ func TestBetween(t *testing.T) {
 				}
 				return
 			}
-			var refusal *imagediff.Refusal
+			var refusal *imagediff.RefusalError
 			if !errors.As(err, &refusal) {
 				t.Fatalf("no refusal: %v, %v", got, err)
 			}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"k8s.io/utils/ptr"
 )
 
 // metadata collects the changes of labels, annotations and finalizers. Everything else in a template's metadata is
@@ -53,7 +51,7 @@ func texts(older, newer object, key string) (map[string]*string, error) {
 	}
 	for k, v := range is {
 		if w, had := was[k]; !had || w != v {
-			set(k, ptr.To(v))
+			set(k, new(v))
 		}
 	}
 	return changed, nil

@@ -41,8 +41,10 @@ func TestDefaultMovesFirstWhoIsMissedLeast(t *testing.T) {
 		},
 		"the younger before the older, then the name": {
 			pods: []inplace.Pod{
-				{Ref: inplace.Ref{Name: "c"}, Created: time.Unix(5, 0)}, {Ref: inplace.Ref{Name: "b"}, Created: time.Unix(5, 0)},
-				{Ref: inplace.Ref{Name: "a"}, Created: time.Unix(1, 0)}, {Ref: inplace.Ref{Name: "d"}, Created: time.Unix(9, 0)},
+				{Ref: inplace.Ref{Name: "c"}, Created: time.Unix(5, 0)},
+				{Ref: inplace.Ref{Name: "b"}, Created: time.Unix(5, 0)},
+				{Ref: inplace.Ref{Name: "a"}, Created: time.Unix(1, 0)},
+				{Ref: inplace.Ref{Name: "d"}, Created: time.Unix(9, 0)},
 			},
 			want: []string{"d", "b", "c", "a"},
 		},

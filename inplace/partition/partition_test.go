@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/underway-dev/underway/inplace/partition"
 )
 
-func num(n int32) *intstr.IntOrString   { return ptr.To(intstr.FromInt32(n)) }
-func text(s string) *intstr.IntOrString { return ptr.To(intstr.FromString(s)) }
+func num(n int32) *intstr.IntOrString   { return new(intstr.FromInt32(n)) }
+func text(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 
 func TestOld(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -199,7 +198,7 @@ func (a *agent) doDelete(x inplace.Delete) {
 		return
 	}
 	a.logf("delete %s: %s", x.Name, x.Because)
-	a.w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(a.w.now)) })
+	a.w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(a.w.now)) })
 	p.own = len(p.versions) - 1
 }
 
@@ -242,7 +241,7 @@ func (a *agent) update(p *simPod, x inplace.Patch) {
 		for i := range pod.Spec.Containers {
 			if image, ok := x.Images[pod.Spec.Containers[i].Name]; ok && image != pod.Spec.Containers[i].Image {
 				pod.Spec.Containers[i].Image = image
-				pod.Generation = pod.Generation + 1
+				pod.Generation++
 			}
 		}
 		// One patch raises the generation once.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -49,7 +49,7 @@ func TestRandomReleases(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
-				if err := release(uint64(seed)); err != nil { //nolint:gosec // a seed
+				if err := release(uint64(seed)); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}
@@ -68,7 +68,7 @@ type story struct {
 }
 
 func release(seed uint64) error {
-	rng := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
+	rng := rand.New(rand.NewPCG(seed, 7))
 	w := &world{
 		rng: rng, now: time.Unix(1_800_000_000, 0), pods: map[string]*simPod{},
 		tracked: rng.IntN(5) > 0, sharedDigest: rng.IntN(3) == 0,
@@ -98,7 +98,7 @@ func release(seed uint64) error {
 func (s *story) begin() {
 	first := s.revision(1, 1, 0, 0)
 	s.in = inplace.Intent{
-		Where: "ns/web", Replicas: int32(1 + s.rng.IntN(7)), Update: first, Current: first, Revisions: []inplace.Revision{first}, //nolint:gosec // small
+		Where: "ns/web", Replicas: int32(1 + s.rng.IntN(7)), Update: first, Current: first, Revisions: []inplace.Revision{first},
 		Policy: []inplace.Policy{inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceOnly, inplace.PolicyReCreate}[s.rng.IntN(4)],
 	}
 	s.minReady = []int32{0, 0, 0, 8}[s.rng.IntN(4)]
@@ -134,8 +134,8 @@ func object(name string) *unstructured.Unstructured {
 
 // numbers draws partition and budget anew.
 func (s *story) numbers() {
-	s.in.Partition = int32(s.rng.IntN(int(s.in.Replicas) + 1))        //nolint:gosec // small
-	s.in.MaxUnavailable = int32(s.rng.IntN(int(s.in.Replicas)/2 + 2)) //nolint:gosec // small
+	s.in.Partition = int32(s.rng.IntN(int(s.in.Replicas) + 1))
+	s.in.MaxUnavailable = int32(s.rng.IntN(int(s.in.Replicas)/2 + 2))
 	s.in.GracePeriod = []time.Duration{0, 0, 0, 4 * time.Second}[s.rng.IntN(4)]
 	s.in.Paused = s.rng.IntN(10) == 0
 	s.in.OnDelete = s.rng.IntN(20) == 0
@@ -177,7 +177,7 @@ func (s *story) event() {
 	case k < 83 && p != nil && s.rng.IntN(2) == 0:
 		w.remove(p)
 	case k < 83 && p != nil:
-		w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
+		w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(w.now)) })
 	case k < 84 && p != nil && !w.sharedDigest:
 		w.write(p, func(pod *corev1.Pod) { pod.Annotations[appsv1alpha1.AnnotationInPlaceState] = "{nonsense" })
 	case k < 88:
@@ -187,7 +187,7 @@ func (s *story) event() {
 		s.numbers()
 	case k < 94:
 		s.previous = s.in
-		s.in.Replicas = int32(1 + s.rng.IntN(7)) //nolint:gosec // small
+		s.in.Replicas = int32(1 + s.rng.IntN(7))
 		s.in.Partition = min(s.in.Partition, s.in.Replicas)
 		s.granted()
 	case k < 98:
@@ -215,7 +215,7 @@ func (s *story) retarget() {
 			env = 1
 		}
 		s.in.Update = s.revision(len(s.in.Revisions)+1, 1+s.rng.IntN(6), s.rng.IntN(2), env)
-		s.in.Revisions = append(s.in.Revisions[:len(s.in.Revisions):len(s.in.Revisions)], s.in.Update)
+		s.in.Revisions = append(slices.Clip(s.in.Revisions), s.in.Update)
 	}
 	rev := s.in.Update.Name
 	s.a.grants[rev] = max(s.a.grants[rev], s.a.count(rev))
@@ -230,7 +230,7 @@ func (s *story) end() error {
 	s.restart()
 	if strings.Contains(string(s.in.Update.Template), "app:v6") || strings.Contains(string(s.in.Current.Template), "app:v6") {
 		s.in.Update = s.revision(len(s.in.Revisions)+1, 5, 0, 0)
-		s.in.Revisions = append(s.in.Revisions[:len(s.in.Revisions):len(s.in.Revisions)], s.in.Update)
+		s.in.Revisions = append(slices.Clip(s.in.Revisions), s.in.Update)
 		s.a.grants[s.in.Update.Name] = 0
 	}
 	s.in.Invalid, s.in.Paused, s.in.OnDelete = "", false, false

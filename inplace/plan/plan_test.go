@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -50,7 +49,7 @@ func pods(text string) []inplace.Pod {
 			p.Revision, p.Generation = "web-2", 2
 			p.Containers[0].Image = "app:v2"
 			p.State = &inplace.State{Revision: "web-2", Generation: 2, UpdateTimestamp: metav1.NewTime(now)}
-			p.State.LastContainerStatuses = map[string]inplace.ContainerState{"web": {ImageID: "1", ContainerID: ptr.To("c"), Image: "app:v1"}}
+			p.State.LastContainerStatuses = map[string]inplace.ContainerState{"web": {ImageID: "1", ContainerID: new("c"), Image: "app:v1"}}
 		}
 		if strings.ContainsRune("NCx", kind) {
 			p.ObservedGeneration, p.Containers[0].ImageID, p.Containers[0].ContainerID = 2, "2", "c2"
@@ -305,7 +304,7 @@ func TestB143SummaryIsWhatWasSeen(t *testing.T) {
 
 func TestBrokenAndRefusedAreReported(t *testing.T) {
 	t.Parallel()
-	p := pods("x x u O n")
+	p := pods("x u O")
 	for i := range 2 {
 		p[i].Containers[0].Running, p[i].Containers[0].Waiting = false, "ImagePullBackOff"
 		p[i].ReadySince = now.Add(-time.Duration(i+1) * time.Minute)

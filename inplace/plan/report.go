@@ -109,7 +109,7 @@ func (r *round) waits() []inplace.Hold {
 			continue
 		}
 		out = append(out, inplace.Hold{
-			Kind: kind, Pods: int32(n), //nolint:gosec // a number of pods
+			Kind: kind, Pods: int32(n),
 			Because: fmt.Sprintf("%s; %s: %s", pods(n, texts[kind][0], texts[kind][1]), first.pod.Name, first.outcome.Because),
 		})
 	}

@@ -3,6 +3,7 @@ package podseed
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,9 +67,7 @@ func metadata(pod *unstructured.Unstructured, template map[string]any, s Seed) e
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for k, v := range s.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, s.Labels)
 	labels[appsv1alpha1.LabelPodRevision] = s.Revision.Name
 	labels[appsv1alpha1.LabelPodTemplateHash] = s.Revision.Hash
 	if s.Replaces != "" {

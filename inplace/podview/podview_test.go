@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -74,7 +73,7 @@ func TestFrom(t *testing.T) {
 			want:   func(p inplace.Pod) any { return p.Gate }, wantResult: inplace.GateNone,
 		},
 		"terminating": {
-			change: func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
+			change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) },
 			want:   func(p inplace.Pod) any { return []any{p.Phase, p.Active(), p.Ready, p.Available} }, wantResult: []any{inplace.PhaseTerminating, false, false, false},
 		},
 		"failed": {
@@ -174,7 +173,7 @@ func TestEndpointsOf(t *testing.T) {
 	slice := func(name string, e ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Endpoints: e}
 	}
-	yes, no := ptr.To(true), ptr.To(false)
+	yes, no := new(true), new(false)
 	got := podview.EndpointsOf([]*discoveryv1.EndpointSlice{
 		slice("z-ready", endpoint("a", yes, yes)),
 		slice("unset-is-ready", endpoint("a", nil, nil)),

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -124,8 +123,8 @@ func TestOneUpdateIsThreeRequestsAndNoRead(t *testing.T) {
 	steps := []inplace.Patch{
 		{Kind: inplace.PatchDrain, At: at},
 		{Kind: inplace.PatchUpdate, At: at, Images: map[string]string{"web": "app:v2"}, Metadata: inplace.MetadataChange{
-			Labels:      map[string]*string{"old": nil, "new": ptr.To("1")},
-			Annotations: map[string]*string{appsv1alpha1.AnnotationInPlaceState: ptr.To(`{"revision":"web-2"}`)},
+			Labels:      map[string]*string{"old": nil, "new": new("1")},
+			Annotations: map[string]*string{appsv1alpha1.AnnotationInPlaceState: new(`{"revision":"web-2"}`)},
 		}},
 		{Kind: inplace.PatchReturn, At: at},
 	}
@@ -166,7 +165,7 @@ func TestBodyIsAStrategicMergePatchOfAPod(t *testing.T) {
 		Ref: inplace.Ref{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"}, Kind: inplace.PatchUpdate,
 		Images: map[string]string{"side": "side:v2"},
 		Metadata: inplace.MetadataChange{
-			Labels:        map[string]*string{"old": nil, "k1": ptr.To("v1")},
+			Labels:        map[string]*string{"old": nil, "k1": new("v1")},
 			AddFinalizers: []string{"a/new"}, RemoveFinalizers: []string{"a/drop"},
 		},
 	}

@@ -117,11 +117,10 @@ func (p *planning) settle(hash string) error {
 	for _, s := range p.Existing {
 		newest = max(newest, s.Number)
 	}
-	for i := len(p.known) - 1; i >= 0; i-- {
-		if !Equal(p.known[i].Template, p.Template) {
+	for i, found := range slices.Backward(p.known) {
+		if !Equal(found.Template, p.Template) {
 			continue
 		}
-		found := p.known[i]
 		if found.Number < newest {
 			found.Number = newest + 1
 			p.changes.Renumber = &Stored{Name: found.Name, Number: found.Number}

@@ -1,6 +1,7 @@
 package revision_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -279,7 +280,7 @@ func TestCanonicalProperties(t *testing.T) {
 			t.Fatal(err)
 		}
 		twice, err := revision.Canonical(once)
-		if err != nil || string(once) != string(twice) {
+		if err != nil || !bytes.Equal(once, twice) {
 			t.Fatalf("%s\n%s\n%v", once, twice, err)
 		}
 		if !json.Valid(once) {
@@ -311,7 +312,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if twice, err := revision.Canonical(once); err != nil || string(twice) != string(once) {
+		if twice, err := revision.Canonical(once); err != nil || !bytes.Equal(twice, once) {
 			t.Errorf("%s, then %s, %v", once, twice, err)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -26,11 +25,11 @@ func drain(p inplace.Pod, u Update, now time.Time) *inplace.Patch {
 func update(p inplace.Pod, u Update, now time.Time) *inplace.Patch {
 	images := wanted(p, u)
 	meta := metadataOf(p, u)
-	meta.Labels[appsv1alpha1.LabelPodRevision] = ptr.To(u.To.Name)
+	meta.Labels[appsv1alpha1.LabelPodRevision] = new(u.To.Name)
 	if u.To.Hash != "" {
-		meta.Labels[appsv1alpha1.LabelPodTemplateHash] = ptr.To(u.To.Hash)
+		meta.Labels[appsv1alpha1.LabelPodTemplateHash] = new(u.To.Hash)
 	}
-	meta.Annotations[appsv1alpha1.AnnotationInPlaceState] = ptr.To(text(record(p, u.To.Name, images, now)))
+	meta.Annotations[appsv1alpha1.AnnotationInPlaceState] = new(text(record(p, u.To.Name, images, now)))
 	if p.Parked != nil {
 		meta.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = nil
 	}
@@ -144,7 +143,7 @@ func unprovenRecords(p inplace.Pod, now time.Time) map[string]inplace.ContainerS
 // recordOf records what runs in c. When an earlier update is not proven, a container that still shows the imageID
 // recorded then may have been started from the image of that time.
 func recordOf(c *inplace.Container, earlier inplace.ContainerState, unsure bool) inplace.ContainerState {
-	r := inplace.ContainerState{ImageID: c.ImageID, ContainerID: ptr.To(c.ContainerID), Image: c.Image, Unsure: unsure}
+	r := inplace.ContainerState{ImageID: c.ImageID, ContainerID: new(c.ContainerID), Image: c.Image, Unsure: unsure}
 	if !unsure || c.ImageID != earlier.ImageID {
 		return r
 	}
@@ -161,7 +160,7 @@ func repair(p inplace.Pod, now time.Time) *inplace.Patch {
 	return &inplace.Patch{
 		Ref: p.Ref, Kind: inplace.PatchRepair, At: now, To: p.Revision,
 		Metadata: inplace.MetadataChange{Annotations: map[string]*string{
-			appsv1alpha1.AnnotationInPlaceState: ptr.To(text(s)),
+			appsv1alpha1.AnnotationInPlaceState: new(text(s)),
 		}},
 		Because: "its state cannot be read and is recorded anew: " + p.StateProblem,
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/step"
@@ -27,7 +26,7 @@ func patched() inplace.Pod {
 		},
 		State: &inplace.State{
 			Revision: "web-2", Generation: 2, UpdateImages: true, UpdateTimestamp: metav1.NewTime(ago(10 * time.Second)),
-			LastContainerStatuses: map[string]inplace.ContainerState{"web": {ImageID: "sha1", ContainerID: ptr.To("c1"), Image: "app:v1"}},
+			LastContainerStatuses: map[string]inplace.ContainerState{"web": {ImageID: "sha1", ContainerID: new("c1"), Image: "app:v1"}},
 		},
 		Seen: inplace.Seen{SameSince: ago(time.Second), NotReadySince: ago(20 * time.Second), DrainedSince: ago(20 * time.Second)},
 	}
@@ -146,7 +145,7 @@ func TestProve(t *testing.T) {
 		"nothing had started before the patch: an imageID out of nothing proves nothing at once": {
 			pod: func() inplace.Pod {
 				p := acted()
-				p.State.LastContainerStatuses["web"] = inplace.ContainerState{ContainerID: ptr.To("")}
+				p.State.LastContainerStatuses["web"] = inplace.ContainerState{ContainerID: new("")}
 				p.Containers[0].RunningImage = "app:v1"
 				return p
 			}, missing: "5 s", look: 4 * time.Second,
@@ -163,7 +162,7 @@ func TestProve(t *testing.T) {
 		"one of two containers is missing": {
 			pod: func() inplace.Pod {
 				p := acted()
-				p.State.LastContainerStatuses["side"] = inplace.ContainerState{ImageID: "shaS", ContainerID: ptr.To("s1"), Image: "side:v0"}
+				p.State.LastContainerStatuses["side"] = inplace.ContainerState{ImageID: "shaS", ContainerID: new("s1"), Image: "side:v0"}
 				return p
 			}, missing: "container side is still the one",
 		},

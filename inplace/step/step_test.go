@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -41,15 +40,13 @@ func with(p inplace.Pod, change func(*inplace.Pod)) func() inplace.Pod {
 	return func() inplace.Pod { return p }
 }
 
-func always(p inplace.Pod) func() inplace.Pod { return func() inplace.Pod { return p } }
-
 func TestNext(t *testing.T) {
 	t.Parallel()
 	stay := step.Update{}
 	grace := to2()
 	grace.Grace = 30 * time.Second
 	labels := to2()
-	labels.Change = inplace.Change{Metadata: inplace.MetadataChange{Labels: map[string]*string{"k": ptr.To("v")}}}
+	labels.Change = inplace.Change{Metadata: inplace.MetadataChange{Labels: map[string]*string{"k": new("v")}}}
 	undrained := to2()
 	undrained.Undrained = true
 	parked := inplace.Parked{Revision: "web-2", ContainerImages: map[string]string{"web": "app:v2"}, GraceSeconds: 5}
@@ -156,7 +153,7 @@ func TestOnePatchCarriesEverything(t *testing.T) {
 	t.Parallel()
 	u := to2()
 	u.Change.Metadata = inplace.MetadataChange{
-		Labels: map[string]*string{"k1": ptr.To("v1"), "k2": nil}, Annotations: map[string]*string{"a": ptr.To("b")},
+		Labels: map[string]*string{"k1": new("v1"), "k2": nil}, Annotations: map[string]*string{"a": new("b")},
 		AddFinalizers: []string{"x/y"}, RemoveFinalizers: []string{"x/z"},
 	}
 	got := step.Next(drained(), u, now).Patch
@@ -166,9 +163,9 @@ func TestOnePatchCarriesEverything(t *testing.T) {
 		Ref: drained().Ref, Kind: inplace.PatchUpdate, At: now, To: "web-2", Images: map[string]string{"web": "app:v2"},
 		Metadata: inplace.MetadataChange{
 			Labels: map[string]*string{
-				"k1": ptr.To("v1"), "k2": nil, appsv1alpha1.LabelPodRevision: ptr.To("web-2"), appsv1alpha1.LabelPodTemplateHash: ptr.To("2"),
+				"k1": new("v1"), "k2": nil, appsv1alpha1.LabelPodRevision: new("web-2"), appsv1alpha1.LabelPodTemplateHash: new("2"),
 			},
-			Annotations:   map[string]*string{"a": ptr.To("b"), appsv1alpha1.AnnotationInPlaceState: text},
+			Annotations:   map[string]*string{"a": new("b"), appsv1alpha1.AnnotationInPlaceState: text},
 			AddFinalizers: []string{"x/y"}, RemoveFinalizers: []string{"x/z"},
 		},
 		Because: "updated in place to web-2: web to app:v2",
@@ -202,7 +199,7 @@ func TestRetarget(t *testing.T) {
 		return step.Update{To: inplace.Revision{Name: "web-3"}, Change: inplace.Change{Images: map[string]string{"web": image}}}
 	}
 	record := func(id, imageID, image string, unsure bool) inplace.ContainerState {
-		return inplace.ContainerState{ImageID: imageID, ContainerID: ptr.To(id), Image: image, Unsure: unsure}
+		return inplace.ContainerState{ImageID: imageID, ContainerID: new(id), Image: image, Unsure: unsure}
 	}
 	cases := map[string]struct {
 		pod  inplace.Pod
@@ -325,7 +322,7 @@ func TestAParkedUpdateCarriesItsMetadata(t *testing.T) {
 		MetaDataPatch: json.RawMessage(`{"metadata":{"labels":{"k1":"v1","k2":null}}}`),
 	}
 	u := step.Update{To: inplace.Revision{Name: "web-3"}, Change: inplace.Change{
-		Images: map[string]string{"side": "side:v2"}, Metadata: inplace.MetadataChange{Labels: map[string]*string{"k1": ptr.To("v3")}},
+		Images: map[string]string{"side": "side:v2"}, Metadata: inplace.MetadataChange{Labels: map[string]*string{"k1": new("v3")}},
 	}}
 	got := step.Next(p, u, now).Patch
 	if diff := cmp.Diff(map[string]string{"web": "app:v2", "side": "side:v2"}, got.Images); diff != "" {
