@@ -1,6 +1,7 @@
 package changeset_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func entry(manager, operation, subresource string, fields map[string]any) map[st
 func fieldsOf(m map[string]any, at []string) map[string]any {
 	out := map[string]any{}
 	for k, v := range m {
-		here := append(at, k)
+		here := append(slices.Clone(at), k)
 		path := strings.Join(here, ".")
 		switch path {
 		case "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields":

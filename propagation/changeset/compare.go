@@ -133,7 +133,7 @@ func (c *comparer) lists(desired, live []any, at path) {
 
 // mergeKey is the key by which others may add items beside ours; empty for an atomic list.
 func (c *comparer) mergeKey(desired []any, at path) string {
-	key := ""
+	var key string
 	switch {
 	case len(at) == 2 && at[0] == "metadata" && at[1] == "ownerReferences":
 		key = "uid"

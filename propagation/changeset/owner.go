@@ -71,6 +71,6 @@ func (c claim) newer(intent render.Intent) bool {
 	if c.intent == nil {
 		return false
 	}
-	order, comparable := c.intent.Compare(intent)
-	return comparable && order > 0
+	order, ordered := c.intent.Compare(intent)
+	return ordered && order > 0
 }

@@ -291,7 +291,7 @@ func (f *Fleet) Get(ctx context.Context, name string, gvk schema.GroupVersionKin
 }
 
 // List is a fresh read of the objects of a namespace that match.
-func (f *Fleet) List(ctx context.Context, name string, gvk schema.GroupVersionKind, namespace string, sel labels.Selector) ([]unstructured.Unstructured, error) { //nolint:revive // one call, five words
+func (f *Fleet) List(ctx context.Context, name string, gvk schema.GroupVersionKind, namespace string, sel labels.Selector) ([]unstructured.Unstructured, error) {
 	m, resource, err := f.resource(name, gvk)
 	if err != nil {
 		return nil, err

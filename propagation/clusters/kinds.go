@@ -67,7 +67,7 @@ func (m *member) discover(ctx context.Context) {
 }
 
 // serve needs mu. A kind that is gone is not "no children": its cache is dropped and not synced.
-func (m *member) serve(ctx context.Context, k render.Kind, served bool) { //nolint:revive // served is data
+func (m *member) serve(ctx context.Context, k render.Kind, served bool) {
 	c := m.caches[k.GVK.GroupKind()]
 	if c == nil {
 		c = &kindCache{}

@@ -18,7 +18,7 @@ var ErrRefused = errors.New("kubeconfig is refused")
 // client certificate and key data, token, user name and password, server name. Anything that runs a program, reads a
 // file, goes through a proxy or impersonates is refused, and so are plain HTTP and skipping verification unless
 // allowInsecure; the error wraps ErrRefused and names the fields.
-func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) { //nolint:revive // a property of the member, not a switch of ours
+func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
 	config, err := clientcmd.Load(raw)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -61,7 +61,7 @@ func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) { //n
 }
 
 // refusedFields names what is set and not allowed.
-func refusedFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo, server *url.URL, allowInsecure bool) []string { //nolint:revive // see ParseKubeconfig
+func refusedFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo, server *url.URL, allowInsecure bool) []string {
 	set := map[string]bool{
 		"clusters[].cluster.certificate-authority":                 c.CertificateAuthority != "",
 		"clusters[].cluster.proxy-url":                             c.ProxyURL != "",

@@ -141,7 +141,7 @@ func (m *member) renew(ctx context.Context) error {
 // hold writes us into the Lease.
 func (m *member) hold(lease *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(m.fleet.clock.Now())
-	seconds := int32(m.fleet.intervals.LeaseExpiry / time.Second)
+	seconds := int32(m.fleet.intervals.LeaseExpiry / time.Second) //nolint:gosec // a minute or so
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != m.fleet.holder {
 		lease.Spec.AcquireTime = &now
 		transitions := int32(0)

@@ -163,6 +163,7 @@ func (w *world) Do(ctx context.Context, member string, op push.Operation) (*unst
 		annotations[appsv1alpha1.AnnotationOrphaned] = op.At.Format(time.RFC3339)
 		live.SetAnnotations(annotations)
 		return live, nil
+	case changeset.OpNothing, changeset.OpHandover, changeset.OpConflict, changeset.OpHubBehind:
 	}
 	return nil, fmt.Errorf("unexpected %s", op.Op)
 }

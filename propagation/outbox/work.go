@@ -31,7 +31,7 @@ func (o *Outbox) work(ctx context.Context, key Key) {
 	o.mu.Unlock()
 
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues(
-		"MemberCluster", klog.KRef("", key.Member), key.GVK.Kind, klog.KRef(key.Namespace, key.Name)))
+		"MemberCluster", klog.KRef("", key.Member), "kind", key.GVK.Kind, "child", klog.KRef(key.Namespace, key.Name)))
 	limited, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	a.run(limited)
@@ -240,25 +240,24 @@ func (a *attempt) judged(live *unstructured.Unstructured, d changeset.Decision) 
 
 // nothing ends the attempt: nothing is due, or nothing may be done.
 func (a *attempt) nothing(live *unstructured.Unstructured, d changeset.Decision) bool {
-	switch d.Reason {
-	case changeset.ReasonTerminating:
+	if d.Reason == changeset.ReasonTerminating {
 		return a.end(StateTerminating, d.Message, nil)
-	case changeset.ReasonUpToDate, changeset.ReasonRewritten:
-		if a.known.memory == nil || d.Reason == changeset.ReasonUpToDate {
-			memory := changeset.Remember(d.Object, live)
-			a.known.memory = &memory
-		}
-		if a.outcome.UID != live.GetUID() || a.outcome.Generation == 0 {
-			a.outcome.UID, a.outcome.Generation = live.GetUID(), live.GetGeneration()
-		}
-		if wrote := a.known.wrote; wrote != nil && d.Reason == changeset.ReasonUpToDate {
-			d = *wrote
-			a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
-		}
-		return a.end(StateDone, d.Message, nil)
-	default:
+	}
+	if d.Reason != changeset.ReasonUpToDate && d.Reason != changeset.ReasonRewritten {
 		return a.end(StateDone, d.Message, nil)
 	}
+	if a.known.memory == nil || d.Reason == changeset.ReasonUpToDate {
+		memory := changeset.Remember(d.Object, live)
+		a.known.memory = &memory
+	}
+	if a.outcome.UID != live.GetUID() || a.outcome.Generation == 0 {
+		a.outcome.UID, a.outcome.Generation = live.GetUID(), live.GetGeneration()
+	}
+	if wrote := a.known.wrote; wrote != nil && d.Reason == changeset.ReasonUpToDate {
+		d = *wrote
+		a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
+	}
+	return a.end(StateDone, d.Message, nil)
 }
 
 // behind asks the fence about a live object with a newer intent.

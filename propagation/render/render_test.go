@@ -452,7 +452,7 @@ func moved(p render.Partition, replicas int32) int32 {
 	if err != nil {
 		return replicas
 	}
-	return replicas - min(int32(old), replicas-1) //nolint:gosec // test numbers
+	return replicas - min(int32(old), replicas-1)
 }
 
 func TestWorkloadOf(t *testing.T) {
