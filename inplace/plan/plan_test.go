@@ -304,7 +304,7 @@ func TestB143SummaryIsWhatWasSeen(t *testing.T) {
 
 func TestBrokenAndRefusedAreReported(t *testing.T) {
 	t.Parallel()
-	p := pods("x u O")
+	p := pods("xxuOn")
 	for i := range 2 {
 		p[i].Containers[0].Running, p[i].Containers[0].Waiting = false, "ImagePullBackOff"
 		p[i].ReadySince = now.Add(-time.Duration(i+1) * time.Minute)
