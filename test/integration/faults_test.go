@@ -5,7 +5,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,14 +60,9 @@ func (w *world) deletes(member string, mark lab.Mark) []string {
 }
 
 // localAgent runs an agent in the hub's own cluster.
-func (w *world) localAgent(context.Context) *lab.Process {
+func (w *world) localAgent(ctx context.Context) *service {
 	GinkgoHelper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.runs++
-	p, err := w.fleet.Run(fmt.Sprintf("underway-member-hub-%d", w.runs), filepath.Join(w.bin, "underway-member"), hubArgs(w.fleet.Hub().Kubeconfig()), nil)
-	Expect(err).NotTo(HaveOccurred())
-	return p
+	return w.serve(ctx, "underway-member", w.fleet.Hub().Kubeconfig())
 }
 
 // child is the CloneSet of a subset in its member.

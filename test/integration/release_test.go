@@ -150,7 +150,7 @@ var _ = Describe("A release by partitions", func() {
 	It("works in one cluster without `cluster`, as upstream's does", func(ctx context.Context) {
 		u = shared.create(ctx, united{name: "local", ns: ns, image: v1, subsets: []string{"a:2:local", "b:1:local"}}.yaml())
 		hubAgent := shared.localAgent(ctx)
-		DeferCleanup(func() { Expect(hubAgent.Kill()).To(Succeed()) })
+		DeferCleanup(hubAgent.end)
 		shared.ready(ctx, u, 3)
 		var children appsv1alpha1.CloneSetList
 		Expect(shared.hub.List(ctx, &children, client.InNamespace(ns))).To(Succeed())

@@ -42,9 +42,9 @@ type world struct {
 	bin   string
 
 	mu     sync.Mutex
-	hubRun *lab.Process
+	hubRun *service
 	runs   int
-	agents map[string]*lab.Process
+	agents map[string]*service
 }
 
 func scheme() *runtime.Scheme {
@@ -73,8 +73,14 @@ func buildProduct(ctx context.Context) string {
 func newWorld(ctx context.Context, bin string, members ...string) *world {
 	fleet, err := lab.Start(ctx, lab.Options{MemberNames: members, Nodes: 3, HubNodes: 2, Audit: true, Log: GinkgoWriter})
 	Expect(err).NotTo(HaveOccurred())
-	w := &world{fleet: fleet, bin: bin, at: map[string]client.WithWatch{}, agents: map[string]*lab.Process{}}
+	w := &world{fleet: fleet, bin: bin, at: map[string]client.WithWatch{}, agents: map[string]*service{}}
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	DeferCleanup(func() {
+		for _, s := range w.agents {
+			s.end()
+		}
+		w.hubRun.end()
+	})
 	DeferCleanup(w.tellOnFailure)
 	w.hub = w.client(fleet.Hub())
 	w.kubectl(ctx, "init")
@@ -110,24 +116,13 @@ func (w *world) tryKubectl(ctx context.Context, args ...string) (string, error) 
 	return string(out), err
 }
 
-func (w *world) startHub(context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.runs++
-	p, err := w.fleet.Run(fmt.Sprintf("underway-hub-%d", w.runs), filepath.Join(w.bin, "underway-hub"), hubArgs(w.fleet.Hub().Kubeconfig()), nil)
-	Expect(err).NotTo(HaveOccurred())
-	w.hubRun = p
+func (w *world) startHub(ctx context.Context) {
+	w.hubRun = w.serve(ctx, "underway-hub", w.fleet.Hub().Kubeconfig())
 }
 
-func hubArgs(kubeconfig string) []string {
-	return []string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}
-}
-
-// stopHub ends the hub as a node failure would.
+// stopHub ends the hub as a node failure would, for good.
 func (w *world) stopHub() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	Expect(w.hubRun.Kill()).To(Succeed())
+	w.hubRun.end()
 }
 
 func (w *world) restartHub(ctx context.Context) {
@@ -141,14 +136,60 @@ func (w *world) dropHubLease(ctx context.Context) {
 	Expect(client.IgnoreNotFound(w.hub.Delete(ctx, leaseOf("underway-hub")))).To(Succeed())
 }
 
-func (w *world) startAgent(_ context.Context, member string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.runs++
-	kubeconfig := w.fleet.Member(member).Kubeconfig()
-	p, err := w.fleet.Run(fmt.Sprintf("underway-member-%s-%d", member, w.runs), filepath.Join(w.bin, "underway-member"), hubArgs(kubeconfig), nil)
+func (w *world) startAgent(ctx context.Context, member string) {
+	w.agents[member] = w.serve(ctx, "underway-member", w.fleet.Member(member).Kubeconfig())
+}
+
+// service is a program that is started again when it ends, as the kubelet does with a container: hub and agents end
+// when they lose their leader Lease.
+type service struct {
+	mu    sync.Mutex
+	run   *lab.Process
+	ended bool
+}
+
+func (s *service) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.run.Alive() {
+		Expect(s.run.Kill()).To(Succeed())
+	}
+}
+
+func (w *world) serve(_ context.Context, binary, kubeconfig string) *service {
+	GinkgoHelper()
+	start := func() (*lab.Process, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.runs++
+		args := []string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}
+		return w.fleet.Run(fmt.Sprintf("%s-%d", binary, w.runs), filepath.Join(w.bin, binary), args, nil)
+	}
+	first, err := start()
 	Expect(err).NotTo(HaveOccurred())
-	w.agents[member] = p
+	s := &service{run: first}
+	go func() {
+		for run := first; ; {
+			_ = run.Wait() // how it ended does not matter: it is started again
+			time.Sleep(time.Second)
+			s.mu.Lock()
+			if s.ended {
+				s.mu.Unlock()
+				return
+			}
+			next, err := start()
+			if err != nil {
+				s.ended = true
+				s.mu.Unlock()
+				GinkgoWriter.Printf("starting %s again: %v\n", binary, err)
+				return
+			}
+			s.run, run = next, next
+			s.mu.Unlock()
+		}
+	}()
+	return s
 }
 
 func (w *world) memberReady(ctx context.Context, name string, want metav1.ConditionStatus) {
@@ -185,7 +226,8 @@ func (w *world) tellOnFailure(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tail := func(p *lab.Process) {
+	tail := func(s *service) {
+		p := s.run
 		raw, err := os.ReadFile(p.Log())
 		if err != nil {
 			return
