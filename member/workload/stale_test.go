@@ -22,6 +22,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/member/cloneset"
+	"github.com/underway-dev/underway/member/cloneset/plan"
 	"github.com/underway-dev/underway/member/workload"
 )
 
@@ -165,19 +166,53 @@ func TestB069(t *testing.T) {
 	}
 }
 
-// TestStaleCacheAfterRestart: a new process knows nothing of the former one's writes; names keep it from doubling.
+// TestStaleCacheAfterRestart: a new process knows nothing of the former one's writes; names keep it from doubling, and
+// what it finds in its way it looks at before it takes another name.
 func TestStaleCacheAfterRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloneSet(t, 5))
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	w.past = &snapshot{version: "1000"}
 	for range 3 {
-		if _, err := w.reconciler(clock).Reconcile(t.Context(), request); err != nil {
-			t.Fatal(err)
+		r := w.reconciler(clock)
+		for range 3 {
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if w.pods(t) != 5 || w.deletes != 0 {
 		t.Errorf("%d pods, %d delete calls; want 5 and 0", w.pods(t), w.deletes)
+	}
+}
+
+// TestNameOfAnother: a pod that is not ours has the name that comes first; it is left alone and the next one is used.
+func TestNameOfAnother(t *testing.T) {
+	t.Parallel()
+	name := plan.PodName("web", plan.ID("uid-web", 0))
+	foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "foreign"}}
+	w := newWorld(t, cloneSet(t, 2), foreign)
+	w.past = &snapshot{version: "1000"}
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	r := w.reconciler(clock)
+	result, err := r.Reconcile(t.Context(), request)
+	if err != nil || result.RequeueAfter <= 0 {
+		t.Fatalf("result %v, error %v; want another look", result, err)
+	}
+	// The cache shows the one that could be created.
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list, client.HasLabels{appsv1alpha1.LabelCloneSetInstanceID}); err != nil {
+		t.Fatal(err)
+	}
+	w.past = &snapshot{pods: list, version: "2000"}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if w.pods(t) != 3 || w.deletes != 0 || w.creates != 3 {
+		t.Errorf("%d pods, %d creates, %d deletes; want the foreign one and two of ours", w.pods(t), w.creates, w.deletes)
+	}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.UID != "foreign" {
+		t.Errorf("the foreign pod: %v", err)
 	}
 }
 
