@@ -50,7 +50,7 @@ func loadIdentity(ctx context.Context, c client.Client) (*identity, error) {
 	}
 	nonce := string(secret.Data[keyNonce])
 	if nonce == "" {
-		return nil, errors.New("Secret underway-hub-id has no nonce: restore it, or delete it to become a new hub")
+		return nil, errors.New("reading Secret underway-hub-id: it has no nonce; restore it, or delete it to become a new hub")
 	}
 	out := &identity{client: c, id: clusters.HubID(system.UID, nonce)}
 	term, err := strconv.ParseInt(string(secret.Data[keyTerm]), 10, 64)

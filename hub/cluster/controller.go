@@ -182,7 +182,7 @@ func (r *Reconciler) credential(ctx context.Context, mc *fleetv1alpha1.MemberClu
 }
 
 // settleLeft is how much longer a member may be on its way before that is written down; 0 when it is not.
-func (r *Reconciler) settleLeft(name string, settling bool) time.Duration { //nolint:revive // settling is data
+func (r *Reconciler) settleLeft(name string, settling bool) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !settling {

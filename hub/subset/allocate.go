@@ -76,11 +76,12 @@ func (r *result) note(format string, args ...any) {
 }
 
 func (r *result) allocation() Allocation {
-	a := Allocation{Total: int32(r.total), Corrections: r.corrections, Contradiction: r.contradiction}
+	a := Allocation{Corrections: r.corrections, Contradiction: r.contradiction}
+	a.Total = int32(min(r.total, math.MaxInt32)) //nolint:gosec // just bounded
 	if r.replicas != nil {
 		a.Replicas = make([]int32, len(r.replicas))
 		for i, n := range r.replicas {
-			a.Replicas[i] = int32(min(n, math.MaxInt32))
+			a.Replicas[i] = int32(min(n, math.MaxInt32)) //nolint:gosec // just bounded
 		}
 	}
 	return a

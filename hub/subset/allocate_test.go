@@ -15,7 +15,7 @@ func share(name string, last int32, bounds ...string) Share {
 	s := Share{Name: name, Last: last}
 	for i, to := range []**intstr.IntOrString{&s.Replicas, &s.Min, &s.Max} {
 		if i < len(bounds) && bounds[i] != "" {
-			*to = ptr.To(intstr.Parse(bounds[i]))
+			*to = new(intstr.Parse(bounds[i]))
 		}
 	}
 	return s
@@ -59,11 +59,13 @@ func TestAllocateUpstream(t *testing.T) {
 			result{[]int32{10, 4}, "sum to 12, spec.replicas is 14; the last allocation is kept", true},
 		},
 		"O78 one subset that says too little": {
-			ptr.To[int32](10), []Share{share("a", 0, "1")},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "1")},
 			result{[]int32{10}, "sum to 1, spec.replicas is 10; divided in proportion", true},
 		},
 		"O79 number and percent that do not fill the total": {
-			ptr.To[int32](10), []Share{share("a", 0, "1"), share("b", 0, "71%")},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "1"), share("b", 0, "71%")},
 			result{[]int32{1, 9}, "sum to 8, spec.replicas is 10; divided in proportion", true},
 		},
 		"O81 percents that fill the total": {
@@ -85,38 +87,46 @@ func TestAllocateUpstream(t *testing.T) {
 			result{Replicas: []int32{4, 6, 2}},
 		},
 		"O86 a minimum above the maximum": {
-			ptr.To[int32](10), []Share{share("a", 0, "", "7", "5"), share("b", 0)},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "", "7", "5"), share("b", 0)},
 			result{Replicas: []int32{5, 5}, Corrected: "minReplicas 7 of subset \"a\" is above its maxReplicas; 5 is used"},
 		},
 		"O87 no place for all": {
-			ptr.To[int32](10), []Share{share("a", 0, "", "", "5"), share("b", 0, "", "", "3")},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "", "", "5"), share("b", 0, "", "", "3")},
 			result{Replicas: []int32{5, 3}, Corrected: "2 of 10 replicas have no place"},
 		},
 		"replicas beside bounds are both bounds": {
-			ptr.To[int32](10), []Share{share("a", 0, "3"), share("b", 0, "", "1")},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "3"), share("b", 0, "", "1")},
 			result{Replicas: []int32{3, 7}, Corrected: "3 is taken as both bounds"},
 		},
 		"B045 halves of an odd total": {
-			ptr.To[int32](5), []Share{share("a", 0, "50%"), share("b", 0, "50%")},
+			ptr.To[int32](5),
+			[]Share{share("a", 0, "50%"), share("b", 0, "50%")},
 			result{Replicas: []int32{3, 2}, Corrected: "round to 6 of 5 replicas; corrected to 5"},
 		},
 		"B045 halves of an even total": {
 			ptr.To[int32](6), []Share{share("a", 0, "50%"), share("b", 0, "50%")}, result{Replicas: []int32{3, 3}},
 		},
 		"N1 W27 halves of three": {
-			ptr.To[int32](3), []Share{share("a", 0, "50%"), share("b", 0, "50%")},
+			ptr.To[int32](3),
+			[]Share{share("a", 0, "50%"), share("b", 0, "50%")},
 			result{Replicas: []int32{2, 1}, Corrected: "round to 4 of 3 replicas; corrected to 3"},
 		},
 		"percents beside an open subset never take more than there is": {
-			ptr.To[int32](2), []Share{share("a", 0, "25%"), share("b", 0, "25%"), share("c", 0, "25%"), share("d", 0)},
+			ptr.To[int32](2),
+			[]Share{share("a", 0, "25%"), share("b", 0, "25%"), share("c", 0, "25%"), share("d", 0)},
 			result{Replicas: []int32{1, 1, 0, 0}, Corrected: "round to 3 of 2 replicas; corrected to 2"},
 		},
 		"thirds that leave one over": {
-			ptr.To[int32](10), []Share{share("a", 0, "33%"), share("b", 0, "33%"), share("c", 0, "33%")},
+			ptr.To[int32](10),
+			[]Share{share("a", 0, "33%"), share("b", 0, "33%"), share("c", 0, "33%")},
 			result{[]int32{4, 3, 3}, "sum to 9, spec.replicas is 10; divided in proportion", true},
 		},
 		"all at zero stay there": {
-			ptr.To[int32](4), []Share{share("a", 1, "0"), share("b", 1, "0%")},
+			ptr.To[int32](4),
+			[]Share{share("a", 1, "0"), share("b", 1, "0%")},
 			result{[]int32{0, 0}, "every subset of spec.topology.subsets says 0", true},
 		},
 		"M019 two named, one takes the rest": {
@@ -166,7 +176,7 @@ func TestAllocateRefusesWhatItCannotRead(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Allocate(ptr.To[int32](6), []Share{{Name: "a", Replicas: ptr.To(intstr.FromInt32(-1))}}); err == nil {
+	if _, err := Allocate(ptr.To[int32](6), []Share{{Name: "a", Replicas: new(intstr.FromInt32(-1))}}); err == nil {
 		t.Error("-1 was accepted")
 	}
 	if _, err := Allocate(ptr.To[int32](-1), []Share{share("a", 0)}); err == nil {
@@ -190,9 +200,9 @@ func TestAllocateProperties(t *testing.T) {
 			for _, f := range fields {
 				switch rapid.IntRange(0, 2).Draw(t, "kind") {
 				case 0:
-					*f = ptr.To(intstr.FromInt32(rapid.Int32Range(0, 300).Draw(t, "number")))
+					*f = new(intstr.FromInt32(rapid.Int32Range(0, 300).Draw(t, "number")))
 				case 1:
-					*f = ptr.To(intstr.FromString(rapid.StringMatching(`[1-9]?[0-9]%`).Draw(t, "percent")))
+					*f = new(intstr.FromString(rapid.StringMatching(`[1-9]?[0-9]%`).Draw(t, "percent")))
 				}
 			}
 			shares[i] = s

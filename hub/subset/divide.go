@@ -54,13 +54,13 @@ func headStart(shares, replicas []int32, number, sum int64) int64 {
 			continue
 		}
 		// The largest s with (2s-1)*sum < n*factor.
-		hi, lo := bits.Mul64(uint64(n), uint64(factor))
+		hi, lo := bits.Mul64(uint64(n), uint64(factor)) //nolint:gosec // both are above 0
 		if lo == 0 {
 			hi--
 		}
 		lo--
-		odd, _ := bits.Div64(hi, lo, uint64(sum))
-		shares[i] = int32(min((odd+1)/2, uint64(n)))
+		odd, _ := bits.Div64(hi, lo, uint64(sum))    //nolint:gosec // above 0
+		shares[i] = int32(min((odd+1)/2, uint64(n))) //nolint:gosec // at most n
 		given += int64(shares[i])
 	}
 	return given
@@ -77,8 +77,8 @@ func (s *seats) Swap(a, b int) { s.order[a], s.order[b] = s.order[b], s.order[a]
 
 func (s *seats) Less(a, b int) bool {
 	i, j := s.order[a], s.order[b]
-	left := uint64(s.replicas[i]) * (2*uint64(s.shares[j]) + 1)
-	right := uint64(s.replicas[j]) * (2*uint64(s.shares[i]) + 1)
+	left := uint64(s.replicas[i]) * (2*uint64(s.shares[j]) + 1)  //nolint:gosec // none is negative
+	right := uint64(s.replicas[j]) * (2*uint64(s.shares[i]) + 1) //nolint:gosec // none is negative
 	if left != right {
 		return left > right
 	}

@@ -62,7 +62,7 @@ func (r *result) correctPercents(wishes []wish, rounded int64) {
 		case w.percent:
 			exact := w.exact(r.total)
 			percents = append(percents, i)
-			parts = append(parts, part{whole: exact / hundred, rest: uint64(exact % hundred)})
+			parts = append(parts, part{whole: exact / hundred, rest: uint64(exact % hundred)}) //nolint:gosec // not negative
 		default:
 			target -= w.value
 		}
@@ -104,9 +104,9 @@ func (r *result) contradict(wishes []wish, rounded int64) {
 	}
 	parts := make([]part, len(weights))
 	for i, w := range weights {
-		hi, lo := bits.Mul64(uint64(w), uint64(r.total))
-		whole, rest := bits.Div64(hi, lo, uint64(weight))
-		parts[i] = part{whole: int64(whole), rest: rest}
+		hi, lo := bits.Mul64(uint64(w), uint64(r.total))  //nolint:gosec // not negative
+		whole, rest := bits.Div64(hi, lo, uint64(weight)) //nolint:gosec // above 0
+		parts[i] = part{whole: int64(whole), rest: rest}  //nolint:gosec // at most the total
 	}
 	r.replicas = largestRemainder(r.total, parts)
 	r.note("the replicas of spec.topology.subsets sum to %d, spec.replicas is %d; divided in proportion to what they say: make the two equal, or leave one subset without replicas",

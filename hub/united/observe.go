@@ -56,9 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if err := r.observeMembers(ctx, seen); err != nil {
 		return nil, err
 	}
-	if err := r.observeChildren(seen); err != nil {
-		return nil, err
-	}
+	r.observeChildren(seen)
 	seen.Deliveries = r.deliveries(m)
 	if ud.DeletionTimestamp != nil {
 		ending, err := r.ending(ctx, ud)
@@ -96,7 +94,8 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) erro
 		return fmt.Errorf("listing members: %w", err)
 	}
 	ns := &corev1.Namespace{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: seen.United.Namespace}, ns); client.IgnoreNotFound(err) != nil {
+	err := r.Client.Get(ctx, types.NamespacedName{Name: seen.United.Namespace}, ns)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	seen.Members = map[string]plan.Member{clusters.Local: r.member(seen, clusters.Local, nil)}
@@ -179,7 +178,7 @@ func refused(mc *fleetv1alpha1.MemberCluster) bool {
 }
 
 // reasonNoCredential is what package cluster says of a member without a readable Secret.
-const reasonNoCredential = "NoCredential"
+const reasonNoCredential = "NoCredential" //nolint:gosec // a reason, not a credential
 
 // settle is a member that is on its way; after a while it counts as not heard from.
 func (r *Reconciler) settle(seen *observation, name string) plan.Member {
@@ -205,7 +204,7 @@ func (r *Reconciler) settled(name string) {
 }
 
 // observeChildren reads what the members' caches have of the object.
-func (r *Reconciler) observeChildren(seen *observation) error {
+func (r *Reconciler) observeChildren(seen *observation) {
 	owner := client.ObjectKeyFromObject(seen.United)
 	for name, m := range seen.Members {
 		if !m.Ready {
@@ -223,7 +222,6 @@ func (r *Reconciler) observeChildren(seen *observation) error {
 	slices.SortFunc(seen.Children, func(a, b plan.Child) int {
 		return compareText(a.Member+"/"+a.Report.Name, b.Member+"/"+b.Report.Name)
 	})
-	return nil
 }
 
 func childOf(member string, obj *unstructured.Unstructured) plan.Child {

@@ -174,7 +174,7 @@ func (p *pass) push(pl *place, r rendered, part render.Partition, because string
 	in := render.Input{
 		Owner: p.owner(), Subset: pl.name, Name: pl.entry.Workload, HubID: p.HubID, Intent: p.intent(),
 		Workload: r.workload, Overlay: r.overlay, Revision: r.revision, Selector: p.United.Spec.Selector,
-		Replicas: ptr.To(pl.replicas), Partition: part,
+		Replicas: new(pl.replicas), Partition: part,
 	}
 	if pl.cluster == "" {
 		in.Controller = metav1.NewControllerRef(p.United, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment"))

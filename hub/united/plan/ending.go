@@ -73,7 +73,7 @@ func (p *pass) everyChild() []ended {
 			add(c.Member, c.Report.Subset, c.Report.Name)
 		}
 	}
-	var out []ended
+	out := make([]ended, 0, len(seen))
 	for t, subset := range seen {
 		out = append(out, ended{member: t.Member, subset: subset, name: t.Name})
 	}

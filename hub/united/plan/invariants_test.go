@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"k8s.io/utils/ptr"
 )
 
 // TestReleases runs random releases with everything that goes wrong on the way: caches that show the past, plans that
@@ -24,13 +22,14 @@ func TestReleases(t *testing.T) {
 }
 
 func release(t *testing.T, seed uint64) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
 	names := []string{"a", "b", "c"}[:1+r.IntN(3)]
 	ud := united("web", 0, "web:1")
 	for _, n := range names {
 		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, sub(n, n, ""))
 	}
-	ud.Spec.Replicas = ptr.To(int32(1 + r.IntN(20)))
+	ud.Spec.Replicas = new(int32(1 + r.IntN(20)))
 	w := newWorld(&failure{TB: t, seed: seed}, ud)
 	w.randomPartitions(r, names)
 	w.run()
@@ -46,7 +45,7 @@ func release(t *testing.T, seed uint64) {
 		case 2, 3:
 			w.randomPartitions(r, names)
 		case 4:
-			w.ud.Spec.Replicas = ptr.To(int32(1 + r.IntN(20)))
+			w.ud.Spec.Replicas = new(int32(1 + r.IntN(20)))
 			w.ud.Generation++
 			w.edited()
 		case 5:

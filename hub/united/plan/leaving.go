@@ -82,7 +82,7 @@ func (p *pass) findLeaver(c *Child) {
 
 // leaverNames are the distinct names, with the cluster where a subset only moved.
 func (p *pass) leaverNames() []string {
-	var out []string
+	out := make([]string, 0, len(p.leavers))
 	for _, l := range p.leavers {
 		name := l.entry.Name
 		if slices.ContainsFunc(p.places, func(pl *place) bool { return pl.name == name }) {

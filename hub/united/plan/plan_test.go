@@ -90,7 +90,7 @@ func TestM019(t *testing.T) {
 func TestB009(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, united("web", 15, "web:1", sub("east", "east", "10"), sub("west", "west", "5")))
-	w.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1alpha1.ManualUpdate{Partition: ptr.To(intstr.FromInt32(9))}
+	w.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1alpha1.ManualUpdate{Partition: new(intstr.FromInt32(9))}
 	w.run()
 	setImage(w.ud, "web:2")
 	w.run()
@@ -102,14 +102,14 @@ func TestB009(t *testing.T) {
 	}
 	// Scaling in mid-release grants nothing: the replicas are those of the release's beginning.
 	w.ud.Spec.Replicas = ptr.To[int32](30)
-	w.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.FromInt32(20))
-	w.ud.Spec.Topology.Subsets[1].Replicas = ptr.To(intstr.FromInt32(10))
+	w.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(20))
+	w.ud.Spec.Topology.Subsets[1].Replicas = new(intstr.FromInt32(10))
 	w.ud.Generation++
 	w.run()
 	if w.ud.Status.UpdatedReplicas != 6 || w.ud.Status.Replicas != 30 {
 		t.Errorf("after scaling %d of %d updated", w.ud.Status.UpdatedReplicas, w.ud.Status.Replicas)
 	}
-	w.ud.Spec.UpdateStrategy.ManualUpdate.Partition = ptr.To(intstr.FromString("0%"))
+	w.ud.Spec.UpdateStrategy.ManualUpdate.Partition = new(intstr.FromString("0%"))
 	w.ud.Generation++
 	w.run()
 	if w.ud.Status.UpdatedReplicas != 30 || w.ud.Status.CurrentRevision != w.ud.Status.UpdatedRevision {
@@ -121,6 +121,7 @@ func TestB009(t *testing.T) {
 func TestB047(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T, total int32, a, b string) *world {
+		t.Helper()
 		w := newWorld(t, united("web", total, "web:1", sub("a", "a", a), sub("b", "b", b)))
 		partitions(w.ud, map[string]string{"a": "0", "b": "0"})
 		w.run()
@@ -133,12 +134,12 @@ func TestB047(t *testing.T) {
 			w.ud.Generation++
 			w.edited()
 			w.halfway()
-			w.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.Parse(a))
+			w.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.Parse(a))
 			w.ud.Generation++
 			w.edited()
 		},
 		"subset first": func(w *world, total int32, a string) {
-			w.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.Parse(a))
+			w.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.Parse(a))
 			w.ud.Generation++
 			w.edited()
 			w.halfway()
@@ -147,7 +148,7 @@ func TestB047(t *testing.T) {
 			w.edited()
 		},
 		"in one edit": func(w *world, total int32, a string) {
-			w.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.Parse(a))
+			w.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.Parse(a))
 			w.ud.Spec.Replicas = &total
 			w.ud.Generation++
 			w.edited()
@@ -525,6 +526,7 @@ func TestSettling(t *testing.T) {
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T) *world {
+		t.Helper()
 		w := newWorld(t, united("web", 6, "web:1", sub("a", "a", ""), sub("b", "b", ""), sub("c", "c", "")))
 		w.run()
 		return w
@@ -621,9 +623,10 @@ func TestLeaving(t *testing.T) {
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T) *world {
+		t.Helper()
 		w := newWorld(t, united("web", 6, "web:1", sub("a", "a", ""), sub("b", "b", ""), sub("l", "", "")))
 		w.run()
-		w.ud.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+		w.ud.DeletionTimestamp = new(metav1.NewTime(w.now))
 		return w
 	}
 	t.Run("deleting waits for every member and names it", func(t *testing.T) {

@@ -1,14 +1,14 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace/revision"
 	"github.com/underway-dev/underway/propagation/render"
-
-	"encoding/json"
 )
 
 // read reads the spec; false when something in it cannot be read, or cannot be acted on at all.
@@ -104,8 +104,8 @@ func (p *pass) revisions() bool {
 		p.completed = p.target // the first template is the completed one
 	}
 	p.names = []string{p.target, p.completed}
-	for i := len(changes.Revisions) - 1; i >= 0; i-- {
-		if name := changes.Revisions[i].Name; name != p.target && name != p.completed {
+	for _, v := range slices.Backward(changes.Revisions) {
+		if name := v.Name; name != p.target && name != p.completed {
 			p.names = append(p.names, name)
 		}
 	}

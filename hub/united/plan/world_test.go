@@ -66,9 +66,10 @@ type cloneSet struct {
 	deleting, orphaned bool
 }
 
-func newWorld(t testing.TB, ud *appsv1alpha1.UnitedDeployment) *world {
+func newWorld(tb testing.TB, ud *appsv1alpha1.UnitedDeployment) *world {
+	tb.Helper()
 	w := &world{
-		t: t, ud: ud, members: map[string]*member{}, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC),
+		t: tb, ud: ud, members: map[string]*member{}, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC),
 		writes: map[string]int{}, maxGrant: map[string]int32{}, everCompleted: map[string]bool{},
 	}
 	w.seenAt = w.now.Add(-time.Hour)
@@ -87,7 +88,7 @@ func sub(name, cluster, replicas string) appsv1alpha1.Subset {
 	s := appsv1alpha1.Subset{Name: name}
 	s.Cluster = cluster
 	if replicas != "" {
-		s.Replicas = ptr.To(intstr.Parse(replicas))
+		s.Replicas = new(intstr.Parse(replicas))
 	}
 	return s
 }
@@ -148,7 +149,7 @@ func (c *cloneSet) report() feedback.Report {
 	r := feedback.Report{
 		Kind: "CloneSet.apps.kruise.io", Namespace: "demo", Name: c.name, UID: types.UID(c.uid), Generation: c.gen,
 		ObservedGeneration: c.observed, Fresh: c.observed >= c.gen, Deleting: c.deleting, Subset: c.subset, SubsetRevision: c.label,
-		UpdateRevision: c.update, CurrentRevision: c.current, SpecReplicas: ptr.To(c.replicas), Replicas: int32(len(c.pods)),
+		UpdateRevision: c.update, CurrentRevision: c.current, SpecReplicas: new(c.replicas), Replicas: int32(len(c.pods)),
 		Ready: int32(len(c.pods)), Available: int32(len(c.pods)), ScaledBy: slices.Clone(c.scaledBy), Intent: c.intent, Orphaned: c.orphaned,
 	}
 	r.Updated = c.count(c.update)
@@ -234,6 +235,7 @@ func (w *world) deliver(p Push) {
 			c.orphaned = true
 		}
 		return
+	case WantApplied:
 	}
 	if (c == nil) != (p.Judged == "") || (c != nil && string(p.Judged) != c.uid) {
 		return // the owner plans again
