@@ -21,6 +21,18 @@ import (
 // lookAgain is how soon a pass follows one that met a name in use: nothing else would bring it.
 const lookAgain = time.Second
 
+// burst bounds the creates, the deletes and the patches of one pass: with thousands of pods the status is written in
+// between, and no pass comes near its deadline. What is left over is decided anew by the pass that our own writes bring.
+const burst = 250
+
+// bounded is the part of a decision that one pass carries out.
+func bounded(d inplace.Decision) inplace.Decision {
+	d.Creates = d.Creates[:min(len(d.Creates), burst)]
+	d.Deletes = d.Deletes[:min(len(d.Deletes), burst)]
+	d.Patches = d.Patches[:min(len(d.Patches), burst)]
+	return d
+}
+
 // acted is what act did.
 type acted struct {
 	podwriter.Result
@@ -37,7 +49,7 @@ func (r *Reconciler) decide(seen *observation) inplace.Decision {
 		Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
 		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
 	})
-	decision := plan.Next(in, seen.pods, seen.now)
+	decision := bounded(plan.Next(in, seen.pods, seen.now))
 	decision.LookAgainIn = soonest(decision.LookAgainIn, in.Population.LookAgainIn)
 	return decision
 }

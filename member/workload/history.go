@@ -102,6 +102,7 @@ func (s *observation) current() inplace.Revision {
 func (r *Reconciler) writeHistory(ctx context.Context, seen *observation) error {
 	if c := seen.history.Create; c != nil {
 		if err := r.createRevision(ctx, seen, *c); err != nil {
+			seen.unstored = true
 			return err
 		}
 	}

@@ -89,11 +89,12 @@ type Crowd struct {
 type Report struct {
 	ObservedGeneration int64
 	Summary            inplace.Summary
-	UpdateRevision     string
-	CurrentRevision    string
-	CollisionCount     int32
-	Selector           string
-	Conditions         []metav1.Condition
+	// UpdateRevision and CurrentRevision are names of stored revisions; empty keeps what the status says.
+	UpdateRevision  string
+	CurrentRevision string
+	CollisionCount  int32
+	Selector        string
+	Conditions      []metav1.Condition
 	// Extended is false where the CRD is not ours and would drop status.underway.
 	Extended bool
 }

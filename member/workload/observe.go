@@ -26,7 +26,9 @@ type observation struct {
 	// revisions are the object's ControllerRevisions by name.
 	revisions map[string]*appsv1.ControllerRevision
 	history   revision.Changes
-	book      *book
+	// unstored is set when the revision of the template could not be stored: nothing may name it yet.
+	unstored bool
+	book     *book
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
 	wait time.Duration
 }

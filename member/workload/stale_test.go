@@ -3,6 +3,7 @@ package workload_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -91,12 +93,22 @@ func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client
 	if options.FieldSelector == nil {
 		return w.Client.List(ctx, list, opts...)
 	}
+	controller := types.UID(options.FieldSelector.Requirements()[0].Value)
 	options.FieldSelector = nil
 	if pods, ok := list.(*corev1.PodList); ok && w.past != nil {
 		w.past.pods.DeepCopyInto(pods)
 		return nil
 	}
-	return w.Client.List(ctx, list, options)
+	if err := w.Client.List(ctx, list, options); err != nil {
+		return err
+	}
+	if revisions, ok := list.(*appsv1.ControllerRevisionList); ok {
+		revisions.Items = slices.DeleteFunc(revisions.Items, func(r appsv1.ControllerRevision) bool {
+			owner := metav1.GetControllerOfNoCopy(&r)
+			return owner == nil || owner.UID != controller
+		})
+	}
+	return nil
 }
 
 func (w *world) podsVersion() string {
@@ -186,6 +198,21 @@ func TestStaleCacheAfterRestart(t *testing.T) {
 	}
 }
 
+// TestBurst: a pass does a bounded part, and the next ones the rest.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloneSet(t, 600))
+	r := w.reconciler(clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)))
+	for _, want := range []int{250, 500, 600} {
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.pods(t); got != want {
+			t.Fatalf("%d pods, want %d", got, want)
+		}
+	}
+}
+
 // TestNameOfAnother: a pod that is not ours has the name that comes first; it is left alone and the next one is used.
 func TestNameOfAnother(t *testing.T) {
 	t.Parallel()
@@ -247,5 +274,42 @@ func TestCacheThatStaysBehind(t *testing.T) {
 	}
 	if w.creates != 3 || w.deletes != 0 || w.pods(t) != 3 {
 		t.Errorf("%d create calls, %d delete calls, %d pods; want 3, 0, 3", w.creates, w.deletes, w.pods(t))
+	}
+}
+
+// A child that was deleted by hand and comes back at once meets the ControllerRevision of the one before, which the
+// garbage collector has not taken yet. A status that named a revision which could not be stored held the object for good.
+func TestARevisionNameInTheWayHoldsNothing(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Now())
+	first := newWorld(t, cloneSet(t, 2))
+	if _, err := first.reconciler(clock).Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	var stored appsv1.ControllerRevisionList
+	if err := first.Client.List(t.Context(), &stored); err != nil || len(stored.Items) != 1 {
+		t.Fatalf("%d revisions: %v", len(stored.Items), err)
+	}
+	inTheWay := stored.Items[0]
+	inTheWay.ResourceVersion = ""
+	inTheWay.OwnerReferences[0].UID = "uid-of-the-one-before"
+
+	again := cloneSet(t, 2)
+	again.Spec.UpdateStrategy.Partition = ptr.To(intstr.FromString("100%"))
+	w := newWorld(t, again, &inTheWay)
+	r := w.reconciler(clock)
+	for range 4 {
+		_, _ = r.Reconcile(t.Context(), request) // the first pass meets the name and says so
+		clock.Step(10 * time.Second)
+	}
+	if got := w.pods(t); got != 2 {
+		t.Errorf("%d pods exist, want 2", got)
+	}
+	var set appsv1alpha1.CloneSet
+	if err := w.Client.Get(t.Context(), request.NamespacedName, &set); err != nil {
+		t.Fatal(err)
+	}
+	if name := set.Status.CurrentRevision; name == "" || name == inTheWay.Name {
+		t.Errorf("status.currentRevision is %q, which is not a revision of this object", name)
 	}
 }

@@ -83,6 +83,13 @@ func (s *observation) summarize(d inplace.Decision, failure string, extended boo
 	if s.finished(d.Summary) {
 		r.CurrentRevision = in.Update.Name
 	}
+	if s.unstored {
+		// A status that named it would outlive this pass: the next one may store the template under another name, and
+		// pods of a revision that is named and not kept cannot be created.
+		was := s.wanted.Status
+		r.UpdateRevision, r.CurrentRevision = "", ""
+		r.ObservedGeneration, r.CollisionCount = was.ObservedGeneration, was.CollisionCount
+	}
 	r.Conditions = s.conditions(d, failure)
 	return r
 }
