@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -242,7 +243,10 @@ func (d *demo) invite() {
 	d.say("  kubectl -n %s apply --server-side --force-conflicts -f test/demo/app.yaml      # declares app:v1 again, held", namespace)
 	d.say("  kubectl -n %s patch ud %s --type merge -p '{\"spec\":{\"updateStrategy\":{\"manualUpdate\":{\"partitions\":{\"%s\":0}}}}}'", namespace, workload, d.names[0])
 	d.say("  kubectl underway freeze --all --reason lunch; kubectl underway unfreeze --all\n")
-	d.say("  # the pods of a member (without kubectl: kubectl-underway is a program of its own)")
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		d.say("  # there is no kubectl on the PATH: `kubectl-underway get ...` works without, the other lines want one\n")
+	}
+	d.say("  # the pods of each member")
 	for _, m := range d.names {
 		d.say("  kubectl --kubeconfig %s -n %s get pods", relative(d.opts.root, d.fleet.Member(m).Kubeconfig()), namespace)
 	}

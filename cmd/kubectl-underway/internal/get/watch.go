@@ -2,7 +2,6 @@ package get
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -72,7 +71,7 @@ func (o *ud) feed(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 			close(seen)
 			return
 		}
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil && ctx.Err() == nil {
 			o.env.Note("watching %s again: %v", key.Name, err)
 		}
 		select {
