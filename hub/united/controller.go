@@ -87,6 +87,8 @@ type memory struct {
 	wroteAt time.Time
 	// posted is what was posted last, by object.
 	posted map[outbox.Key]string
+	// toldAt is, by object, the last write whose taken-back fields were told.
+	toldAt map[outbox.Key]time.Time
 	// taken are names of revisions that belong to others.
 	taken []string
 }
@@ -114,6 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || seen == nil {
 		return ctrl.Result{}, err
 	}
+	r.tell(seen.United, r.takenBack(seen.memory))
 	decision := plan.Next(seen.Observation, r.Clock.Now())
 	again, err := r.act(ctx, seen, &decision)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -148,7 +151,7 @@ func (r *Reconciler) remember(name types.NamespacedName, uid types.UID) *memory 
 		if m != nil {
 			r.withdraw(m, nil)
 		}
-		m = &memory{uid: uid, posted: map[outbox.Key]string{}}
+		m = &memory{uid: uid, posted: map[outbox.Key]string{}, toldAt: map[outbox.Key]time.Time{}}
 		r.memory[name] = m
 	}
 	return m
@@ -170,6 +173,7 @@ func (r *Reconciler) withdraw(m *memory, keep map[outbox.Key]bool) {
 		if !keep[key] {
 			r.Outbox.Withdraw(key)
 			delete(m.posted, key)
+			delete(m.toldAt, key)
 		}
 	}
 }
