@@ -301,6 +301,44 @@ func TestB151(t *testing.T) {
 	}
 }
 
+// TestACacheBehindOurOwnWriteIsWaitedFor posts the same plan before the watch shows what it did.
+func TestACacheBehindOurOwnWriteIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld("m1")
+	i := item("m1", "a", "v1", intent(1, 0))
+	i.Judged = w.members["m1"].store("shop/a", i.Object, "u").GetUID()
+	o := start(t, w)
+	w.with(func() {
+		p := w.members["m1"]
+		p.cached = map[string]*unstructured.Unstructured{"shop/a": p.objects["shop/a"].DeepCopy()}
+	})
+	next := item("m1", "a", "v2", intent(2, 0))
+	next.Judged = "u"
+	o.Post(next)
+	eventually(t, o, next, outbox.StateDone)
+	for range 20 {
+		o.Post(next)
+		w.event(clusters.Event{Member: "m1", GVK: render.CloneSet().GVK, Object: types.NamespacedName{Namespace: "shop", Name: "a"}})
+		time.Sleep(time.Millisecond)
+	}
+	if got := eventually(t, o, next, outbox.StateDone); got.Reason != changeset.ReasonChanged || got.Generation != 2 {
+		t.Errorf("outcome %+v", got)
+	}
+	w.with(func() {
+		if diff := cmp.Diff([]string{"m1 Apply a"}, w.log); diff != "" || w.members["m1"].reads != 0 {
+			t.Errorf("%d reads; writes (-want +got):\n%s", w.members["m1"].reads, diff)
+		}
+	})
+	// What the cache shows once it is ahead of our write counts.
+	w.with(func() {
+		p := w.members["m1"]
+		p.store("shop/a", i.Object, "u")
+		p.cached = nil
+	})
+	w.event(clusters.Event{Member: "m1", GVK: render.CloneSet().GVK, Object: types.NamespacedName{Namespace: "shop", Name: "a"}})
+	until(t, "drift after it", func() bool { return image(w.live("m1", "a")) == "v2" })
+}
+
 func TestConflictIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld("m1")
@@ -508,6 +546,30 @@ func TestAMemberWithAnotherLifeIsJudgedWithoutMemory(t *testing.T) {
 	w.event(clusters.Event{Member: "m1"})
 	o.Post(i)
 	until(t, "v1 again", func() bool { return image(w.live("m1", "a")) == "v1" })
+}
+
+func TestARestoredStoreIsNotReadAroundItsCacheForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld("m1")
+	o := start(t, w)
+	i := item("m1", "a", "v1", intent(1, 0))
+	o.Post(i)
+	i.Judged = eventually(t, o, i, outbox.StateDone).UID
+	reads := 0
+	w.with(func() {
+		p := w.members["m1"]
+		p.version = -50
+		p.store("shop/a", item("m1", "a", "v1", intent(1, 0)).Object, i.Judged)
+		p.view.Memory++
+		reads = p.reads
+	})
+	o.Post(i)
+	eventually(t, o, i, outbox.StateDone)
+	w.with(func() {
+		if more := w.members["m1"].reads - reads; more != 0 {
+			t.Errorf("%d fresh reads: the versions of the store before count", more)
+		}
+	})
 }
 
 func TestOwnersAreToldAndWithdrawnItemsForgotten(t *testing.T) {

@@ -171,10 +171,22 @@ func (a *attempt) look(ctx context.Context) (*unstructured.Unstructured, bool) {
 	if !synced {
 		return nil, a.end(StateMemberNotReady, "its children are not read yet", nil)
 	}
-	if live != nil && a.item.Want != changeset.WantDeleted && !older(live.GetResourceVersion(), a.known.version) {
+	stale := live != nil && older(live.GetResourceVersion(), a.known.version)
+	switch {
+	case stale && a.sent(live):
+		a.outcome.Op, a.outcome.Reason = a.known.wrote.Op, a.known.wrote.Reason
+		return nil, a.end(StateDone, a.known.wrote.Message, nil)
+	case live != nil && !stale && a.item.Want != changeset.WantDeleted:
 		return live, false
 	}
 	return a.read(ctx)
+}
+
+// sent is true when the last write to this object was just what is wanted: a cache that does not show it yet is waited for.
+func (a *attempt) sent(live *unstructured.Unstructured) bool {
+	m := a.known.memory
+	return a.item.Want == changeset.WantApplied && a.known.wrote != nil && m != nil && m.UID == live.GetUID() &&
+		(a.item.Judged == "" || a.item.Judged == m.UID) && m.Applied == changeset.Hash(a.item.Object)
 }
 
 // read is a fresh read; nil when the member says that there is none.
