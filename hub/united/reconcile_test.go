@@ -310,12 +310,12 @@ func TestEnding(t *testing.T) {
 		objects []client.Object
 		want    plan.Ending
 	}{
-		"a person deletes it":                            {web(), []client.Object{crd("cluster"), owned(ref)}, plan.EndingDelete},
-		"cascade=orphan":                                 {orphan, []client.Object{crd("cluster"), owned(ref)}, plan.EndingOrphan},
+		"a person deletes it": {web(), []client.Object{crd("cluster"), owned(ref)}, plan.EndingDelete},
+		"cascade=orphan":      {orphan, []client.Object{crd("cluster"), owned(ref)}, plan.EndingOrphan},
 		"cascade=orphan, and the finalizer is off again": {web(), []client.Object{crd("cluster"), owned()}, plan.EndingOrphan},
-		"its CRD goes":                                   {web(), []client.Object{going, owned(ref)}, plan.EndingOrphan},
-		"its CRD is gone":                                {web(), []client.Object{owned(ref)}, plan.EndingOrphan},
-		"its namespace is gone":                          {lost, []client.Object{crd("cluster")}, plan.EndingOrphan},
+		"its CRD goes":          {web(), []client.Object{going, owned(ref)}, plan.EndingOrphan},
+		"its CRD is gone":       {web(), []client.Object{owned(ref)}, plan.EndingOrphan},
+		"its namespace is gone": {lost, []client.Object{crd("cluster")}, plan.EndingOrphan},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -15,6 +17,9 @@ func TestReleases(t *testing.T) {
 	runs := 150
 	if testing.Short() {
 		runs = 30
+	}
+	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEEDS")); err == nil {
+		runs = max(runs, n/20) // one release here is as long as twenty of one workload's
 	}
 	for seed := range runs {
 		release(t, uint64(seed))
