@@ -180,9 +180,7 @@ func (w *world) pass() []Push { return w.passOn(w.observe()) }
 func (w *world) passOn(o Observation) []Push {
 	d := Next(o, w.now)
 	w.last = d
-	if d.StoreFirst && len(d.Pushes) > 0 {
-		w.t.Fatalf("pushes in a pass that stores first")
-	}
+	w.checkStored(o, d)
 	if d.Create != nil {
 		w.revs = append(w.revs, *d.Create)
 	}
@@ -214,6 +212,30 @@ func (w *world) passOn(o Observation) []Push {
 		w.everCompleted[d.Status.CurrentRevision] = true
 	}
 	return d.Pushes
+}
+
+// checkStored holds that what is pushed is in the status as it was stored before: the epoch, and the grant.
+func (w *world) checkStored(o Observation, d Decision) {
+	w.t.Helper()
+	if d.StoreFirst && len(d.Pushes) > 0 {
+		w.t.Fatalf("pushes in a pass that stores first")
+	}
+	stored := o.United.Status.Release
+	for _, p := range d.Pushes {
+		if p.Want != WantApplied {
+			continue
+		}
+		if stored == nil || p.Input.Intent.Epoch != stored.Epoch || o.United.Status.CurrentRevision == "" {
+			w.t.Fatalf("pushed with epoch %d, stored is %+v", p.Input.Intent.Epoch, stored)
+		}
+		part := p.Input.Partition
+		if part.Hold || p.Input.Replicas == nil || part.Value.Type != intstr.Int {
+			continue
+		}
+		if granted := *p.Input.Replicas - part.Value.IntVal; granted > stored.Grants[p.Subset] {
+			w.t.Fatalf("%s is pushed with %d granted, stored is %d", p.Subset, granted, stored.Grants[p.Subset])
+		}
+	}
 }
 
 // deliver does what the outbox and a member's API server do with a push.
