@@ -54,7 +54,7 @@ func headStart(shares, replicas []int32, number, sum int64) int64 {
 			continue
 		}
 		// The largest s with (2s-1)*sum < n*factor.
-		hi, lo := bits.Mul64(uint64(n), uint64(factor)) //nolint:gosec // both are above 0
+		hi, lo := bits.Mul64(uint64(n), uint64(factor))
 		if lo == 0 {
 			hi--
 		}
