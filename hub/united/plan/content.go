@@ -84,11 +84,14 @@ func newBook(revisions []inplace.Revision) (*book, error) {
 
 // render is the template of a revision with an override.
 func (b *book) render(name string, o override) (rendered, error) {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return rendered{}, fmt.Errorf("writing the overrides: %w", err)
+	key := name
+	if !o.empty() {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return rendered{}, fmt.Errorf("writing the overrides: %w", err)
+		}
+		key += "\x00" + string(raw)
 	}
-	key := name + "\x00" + string(raw)
 	if r, ok := b.cache[key]; ok {
 		return r, nil
 	}
@@ -97,6 +100,7 @@ func (b *book) render(name string, o override) (rendered, error) {
 		return rendered{}, fmt.Errorf("revision %s is not stored", name)
 	}
 	r := rendered{overlay: o.overlay()}
+	var err error
 	if r.workload, err = render.WorkloadOf(c.Template); err != nil {
 		return rendered{}, err
 	}

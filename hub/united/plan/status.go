@@ -88,12 +88,7 @@ func (p *pass) totals() {
 
 // moveHeard moves the times at which members were heard only when something else has changed: a time alone is no write.
 func (p *pass) moveHeard() {
-	now, was := p.status.DeepCopy(), p.was.DeepCopy()
-	for _, s := range []*appsv1alpha1.UnitedDeploymentStatus{now, was} {
-		for i := range s.SubsetStatuses {
-			s.SubsetStatuses[i].HeardAt = nil
-		}
-	}
+	now, was := withoutHeard(p.status), withoutHeard(p.was)
 	if equal(now, was) {
 		for i := range p.status.SubsetStatuses {
 			if e := &p.status.SubsetStatuses[i]; i < len(p.was.SubsetStatuses) && p.was.SubsetStatuses[i].HeardAt != nil {
@@ -110,6 +105,16 @@ func (p *pass) moveHeard() {
 			}
 		}
 	}
+}
+
+// withoutHeard is a copy that shares everything but the list of subsets.
+func withoutHeard(s *appsv1alpha1.UnitedDeploymentStatus) *appsv1alpha1.UnitedDeploymentStatus {
+	out := *s
+	out.SubsetStatuses = slices.Clone(s.SubsetStatuses)
+	for i := range out.SubsetStatuses {
+		out.SubsetStatuses[i].HeardAt = nil
+	}
+	return &out
 }
 
 func (p *pass) conditions() {
