@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -146,9 +145,9 @@ func (s *supervisor) controller(k runnable, c cache.Cache, version func() string
 		Reconciler:              r,
 		MaxConcurrentReconciles: s.Concurrency,
 		ReconciliationTimeout:   passDeadline,
-		UsePriorityQueue:        ptr.To(true),
+		UsePriorityQueue:        new(true),
 		// A session may start the same kind again in this process.
-		SkipNameValidation: ptr.To(true),
+		SkipNameValidation: new(true),
 		Logger:             s.mgr.GetLogger(),
 	})
 	if err != nil {

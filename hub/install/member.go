@@ -21,7 +21,7 @@ import (
 )
 
 // TokenSecret is the Secret on the member that holds the token of the hub's account.
-const TokenSecret = "underway-hub-token" //nolint:gosec // a name, not a credential
+const TokenSecret = "underway-hub-token"
 
 // MemberOptions are for [Member].
 type MemberOptions struct {

@@ -124,7 +124,7 @@ func rowOf(s *appsv1alpha1.SubsetStatus, now time.Time) Row {
 func problems(word string, list []appsv1alpha1.PodProblem) string {
 	var all []string
 	for _, p := range list {
-		text := fmt.Sprintf("%d x %s", max(p.Count, int32(len(p.Pods)), 1), Clean(p.Reason))
+		text := fmt.Sprintf("%d x %s", max(int(p.Count), len(p.Pods), 1), Clean(p.Reason))
 		if p.Message != "" {
 			text += " (" + Clean(p.Message) + ")"
 		}
@@ -217,7 +217,7 @@ func stateOf(ud *appsv1alpha1.UnitedDeployment, t Tree) State {
 		}
 	}
 	switch {
-	case t.Desired == t.UpdatedReady && t.Desired == t.Replicas && t.From == t.To:
+	case t.UpdatedReady == t.Desired && t.Replicas == t.UpdatedReady && t.From == t.To:
 		return StateCurrent
 	case t.Granted < t.Desired && !slices.ContainsFunc(t.Rows, Row.moves):
 		return StateHeld

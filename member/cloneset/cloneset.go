@@ -160,7 +160,7 @@ func (Kind) Report(obj client.Object, r workload.Report) (changed bool) {
 		Conditions:               r.Conditions,
 	}
 	if r.CollisionCount != ptr.Deref(next.CollisionCount, 0) {
-		next.CollisionCount = ptr.To(r.CollisionCount)
+		next.CollisionCount = new(r.CollisionCount)
 	}
 	if r.Extended {
 		next.Underway = &appsv1alpha1.WorkloadReport{

@@ -6,7 +6,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestWatch(t *testing.T) {
@@ -14,11 +13,11 @@ func TestWatch(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	lease := func(renewed time.Time) *coordinationv1.Lease {
 		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("them"), RenewTime: &metav1.MicroTime{Time: renewed},
+			HolderIdentity: new("them"), RenewTime: &metav1.MicroTime{Time: renewed},
 		}}
 	}
 	released := lease(now)
-	released.Spec.HolderIdentity = ptr.To("")
+	released.Spec.HolderIdentity = new("")
 	hour := -time.Hour
 	type look struct {
 		at    time.Duration

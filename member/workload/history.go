@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -36,7 +35,7 @@ func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
 		// A template that is not JSON has no revision: nothing moves, nothing is created, and the object says so.
 		seen.wanted.Intent.Invalid = cmp.Or(seen.wanted.Intent.Invalid, "spec.template: "+err.Error())
 		seen.wanted.Intent.Replicas = 0
-		return nil
+		return nil //nolint:nilerr // said on the object: nobody retries until it changes
 	}
 	seen.history = plan
 	in := &seen.wanted.Intent
@@ -168,6 +167,6 @@ func (r *Reconciler) revisionExists(ctx context.Context, seen *observation, c re
 func (r *Reconciler) ownerReference(obj client.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: r.Resource.GroupVersion().String(), Kind: r.Resource.Kind, Name: obj.GetName(), UID: obj.GetUID(),
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}
 }

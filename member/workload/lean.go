@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -20,7 +19,7 @@ import (
 // Pods are limited to those that carry the kind's label as long as there is one kind; with more there is no selector
 // that says "one of several labels", and pods that are nobody's shrink to their metadata.
 func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
-	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: ptr.To(true)}
+	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: new(true)}
 	if len(resources) == 1 {
 		if r, err := labels.NewRequirement(resources[0].PodLabel, selection.Exists, nil); err == nil {
 			pods.Label = labels.NewSelector().Add(*r)
@@ -31,8 +30,8 @@ func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                pods,
-			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: ptr.To(true)},
-			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: ptr.To(true)},
+			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: new(true)},
+			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: new(true)},
 		},
 	}
 }

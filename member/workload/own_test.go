@@ -115,7 +115,7 @@ func TestLedgerFollowsTheObject(t *testing.T) {
 	l := newLedger()
 	name := types.NamespacedName{Name: "web"}
 	l.open(name, "one").pods = "5"
-	if l.open(name, "two").pods != "" || l.open(name, "two") != l.open(name, "two") {
+	if second := l.open(name, "two"); second.pods != "" || l.open(name, "two") != second {
 		t.Error("a re-created object has the page of the one before")
 	}
 	l.open(name, "two").follow([]inplace.Pod{{Ref: inplace.Ref{UID: "p"}, Phase: inplace.PhaseRunning}}, 0)

@@ -132,7 +132,7 @@ func cloneSet(t *testing.T, replicas int32) *appsv1alpha1.CloneSet {
 	return &appsv1alpha1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web", Generation: 1},
 		Spec: appsv1alpha1.CloneSetSpec{
-			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Replicas: new(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			Template: runtime.RawExtension{Raw: template},
 		},
 	}
@@ -250,8 +250,7 @@ func TestCacheThatStaysBehind(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	r := w.reconciler(clock)
 	w.past = &snapshot{version: "1000"}
-	result, err := r.Reconcile(t.Context(), request)
-	if err != nil {
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	var cs appsv1alpha1.CloneSet
@@ -262,7 +261,8 @@ func TestCacheThatStaysBehind(t *testing.T) {
 	if err := w.Update(t.Context(), &cs); err != nil {
 		t.Fatal(err)
 	}
-	if result, err = r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter <= 0 {
+	result, err := r.Reconcile(t.Context(), request)
+	if err != nil || result.RequeueAfter <= 0 {
 		t.Fatalf("result %v, error %v; want a wait", result, err)
 	}
 	if w.pods(t) != 2 {
@@ -295,7 +295,7 @@ func TestARevisionNameInTheWayHoldsNothing(t *testing.T) {
 	inTheWay.OwnerReferences[0].UID = "uid-of-the-one-before"
 
 	again := cloneSet(t, 2)
-	again.Spec.UpdateStrategy.Partition = ptr.To(intstr.FromString("100%"))
+	again.Spec.UpdateStrategy.Partition = new(intstr.FromString("100%"))
 	w := newWorld(t, again, &inTheWay)
 	r := w.reconciler(clock)
 	for range 4 {

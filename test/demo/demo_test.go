@@ -168,10 +168,10 @@ func TestExactly(t *testing.T) {
 
 func TestWithinCountsPodsThatWereOnlyAsked(t *testing.T) {
 	asked := edit(before(), first, func(p *pod) { p.set(changed, func(c *container) { c.wanted = newImage }); p.ready = false })
-	if err := within(asked, newImage, nothing([]string{"eu-1", "us-1"})); err == nil {
+	if err := within(asked, nothing([]string{"eu-1", "us-1"})); err == nil {
 		t.Error("a pod was asked to move that was not granted")
 	}
-	if err := within(asked, newImage, map[string]int{"eu-1": 1, "us-1": 0}); err != nil {
+	if err := within(asked, map[string]int{"eu-1": 1, "us-1": 0}); err != nil {
 		t.Error(err)
 	}
 }

@@ -120,11 +120,11 @@ func untouched(before, now sight) error {
 }
 
 // within checks, in the middle of a step, that no more pods of any member are on their way than were granted.
-func within(now sight, image string, granted map[string]int) error {
+func within(now sight, granted map[string]int) error {
 	var wrong []error
 	for _, member := range slices.Sorted(maps.Keys(granted)) {
-		if n := now.count(member, func(p pod) bool { return p.asked(image) }); n > granted[member] {
-			wrong = append(wrong, fmt.Errorf("in %s %d pods have %s, and %d were granted", member, n, image, granted[member]))
+		if n := now.count(member, func(p pod) bool { return p.asked(newImage) }); n > granted[member] {
+			wrong = append(wrong, fmt.Errorf("in %s %d pods have %s, and %d were granted", member, n, newImage, granted[member]))
 		}
 	}
 	return errors.Join(wrong...)

@@ -128,7 +128,7 @@ func (d *demo) hold(ctx context.Context) error {
 	none := nothing(d.names)
 	var since time.Time
 	err := d.watch(ctx, "the hub to see the new image and hold it", func(ud *appsv1alpha1.UnitedDeployment, now sight) (bool, string, error) {
-		if err := within(now, newImage, none); err != nil {
+		if err := within(now, none); err != nil {
 			return false, "", err
 		}
 		seen := ud.Status.ObservedGeneration == ud.Generation && ud.Status.UpdatedRevision != ud.Status.CurrentRevision
@@ -161,7 +161,7 @@ func (d *demo) take(ctx context.Context, s step) error {
 		return err
 	}
 	err = d.watch(ctx, "it to be proven", func(ud *appsv1alpha1.UnitedDeployment, now sight) (bool, string, error) {
-		if err := within(now, newImage, s.granted); err != nil {
+		if err := within(now, s.granted); err != nil {
 			return false, "", err
 		}
 		waiting := d.unproven(ud, now, s)

@@ -82,8 +82,10 @@ var _ = Describe("A subset that is held", func() {
 
 	BeforeEach(func(ctx context.Context) {
 		ns = shared.namespace(ctx)
-		u = shared.create(ctx, united{name: "held", ns: ns, image: v1, subsets: []string{"east:3", "west:3"},
-			partitions: `{east: "100%", west: "100%"}`}.yaml())
+		u = shared.create(ctx, united{
+			name: "held", ns: ns, image: v1, subsets: []string{"east:3", "west:3"},
+			partitions: `{east: "100%", west: "100%"}`,
+		}.yaml())
 		shared.ready(ctx, u, 6)
 	})
 	AfterEach(func(ctx context.Context) { Expect(client.IgnoreNotFound(shared.hub.Delete(ctx, u))).To(Succeed()) })
@@ -286,8 +288,10 @@ var _ = Describe("A fleet in trouble", Ordered, Serial, func() {
 
 	It("goes on without a member that stopped in mid-release, keeps its numbers as stale, and catches up", func(ctx context.Context) {
 		ns := w.namespace(ctx)
-		u := w.create(ctx, united{name: "trip", ns: ns, image: v1, subsets: []string{"east:4", "west:4", "north:4"},
-			partitions: `{east: "100%", west: "100%", north: "100%"}`}.yaml())
+		u := w.create(ctx, united{
+			name: "trip", ns: ns, image: v1, subsets: []string{"east:4", "west:4", "north:4"},
+			partitions: `{east: "100%", west: "100%", north: "100%"}`,
+		}.yaml())
 		w.ready(ctx, u, 12)
 		w.setImage(ctx, u, v2)
 		w.setPartitions(ctx, u, `{east: 2, west: 2, north: "100%"}`)
@@ -350,8 +354,10 @@ var _ = Describe("A fleet in trouble", Ordered, Serial, func() {
 
 	It("B139 deletes nothing and writes each change once, over 20 restarts in a running release", func(ctx context.Context) {
 		ns := w.namespace(ctx)
-		u := w.create(ctx, united{name: "storm", ns: ns, image: v1, subsets: []string{"east:6", "west:6"},
-			partitions: `{east: "100%", west: "100%"}`, strategy: "{type: InPlaceIfPossible, maxUnavailable: 1}"}.yaml())
+		u := w.create(ctx, united{
+			name: "storm", ns: ns, image: v1, subsets: []string{"east:6", "west:6"},
+			partitions: `{east: "100%", west: "100%"}`, strategy: "{type: InPlaceIfPossible, maxUnavailable: 1}",
+		}.yaml())
 		w.ready(ctx, u, 12)
 		marks := map[string]lab.Mark{"east": w.mark("east"), "west": w.mark("west")}
 		w.setImage(ctx, u, v2)

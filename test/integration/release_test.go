@@ -36,8 +36,10 @@ var _ = Describe("A release by partitions", func() {
 	})
 
 	It("M019 moves so many pods, in these clusters, in place", func(ctx context.Context) {
-		u = shared.create(ctx, united{name: "checkout", ns: ns, image: "checkout:1", subsets: []string{"east:4", "west:3", "north:2"},
-			partitions: "{east: 3, west: 3, north: 2}", strategy: "{type: InPlaceIfPossible, maxUnavailable: 1}"}.yaml())
+		u = shared.create(ctx, united{
+			name: "checkout", ns: ns, image: "checkout:1", subsets: []string{"east:4", "west:3", "north:2"},
+			partitions: "{east: 3, west: 3, north: 2}", strategy: "{type: InPlaceIfPossible, maxUnavailable: 1}",
+		}.yaml())
 		shared.ready(ctx, u, 9)
 		before := map[string]map[string]identity{}
 		for name, c := range shared.at {
@@ -96,8 +98,10 @@ var _ = Describe("A release by partitions", func() {
 	})
 
 	It("B009 divides a total over the subsets in proportion", func(ctx context.Context) {
-		u = shared.create(ctx, united{name: "split", ns: ns, image: v1, subsets: []string{"east:10", "west:5"},
-			manual: "      partition: 9", strategy: "{type: InPlaceIfPossible, maxUnavailable: 5}"}.yaml())
+		u = shared.create(ctx, united{
+			name: "split", ns: ns, image: v1, subsets: []string{"east:10", "west:5"},
+			manual: "      partition: 9", strategy: "{type: InPlaceIfPossible, maxUnavailable: 5}",
+		}.yaml())
 		shared.ready(ctx, u, 15)
 		shared.setImage(ctx, u, v2)
 		shared.updated(ctx, u, 6)
@@ -109,8 +113,10 @@ var _ = Describe("A release by partitions", func() {
 	})
 
 	It("takes percents, and rolls back by the old template", func(ctx context.Context) {
-		u = shared.create(ctx, united{name: "pct", ns: ns, image: v1, subsets: []string{"east:4", "west:4"},
-			partitions: `{east: "50%", west: "100%"}`}.yaml())
+		u = shared.create(ctx, united{
+			name: "pct", ns: ns, image: v1, subsets: []string{"east:4", "west:4"},
+			partitions: `{east: "50%", west: "100%"}`,
+		}.yaml())
 		shared.ready(ctx, u, 8)
 		shared.setImage(ctx, u, v2)
 		shared.updated(ctx, u, 2)
@@ -130,8 +136,10 @@ var _ = Describe("A release by partitions", func() {
 	})
 
 	It("refuses a template that InPlaceOnly forbids, moves nothing and names the field", func(ctx context.Context) {
-		u = shared.create(ctx, united{name: "only", ns: ns, image: v1, subsets: []string{"east:2"}, partitions: "{east: 0}",
-			strategy: "{type: InPlaceOnly, maxUnavailable: 1}"}.yaml())
+		u = shared.create(ctx, united{
+			name: "only", ns: ns, image: v1, subsets: []string{"east:2"}, partitions: "{east: 0}",
+			strategy: "{type: InPlaceOnly, maxUnavailable: 1}",
+		}.yaml())
 		shared.ready(ctx, u, 2)
 		before := identities(pods(ctx, shared.at["east"], ns))
 		shared.patch(ctx, u, `{"spec":{"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"app:v2","env":[{"name":"A","value":"b"}]}]}}}}}}}`)

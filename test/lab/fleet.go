@@ -150,7 +150,8 @@ func newFleet(opts Options) (*Fleet, error) {
 		return nil, err
 	}
 	f.state = newState(opts)
-	return f, f.save()
+	err = f.save()
+	return f, err
 }
 
 func (f *Fleet) addCluster(name string, nodes int) *Cluster {

@@ -186,7 +186,7 @@ func TestLastLinesNamesThePanic(t *testing.T) {
 	if err := os.WriteFile(path, []byte("start\npanic: why\n"+strings.Repeat("trace\n", 20)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := lastLines(path, 2); got != "panic: why\ntrace\ntrace" {
+	if got := lastLines(path, 2); got != "panic: why\ntrace" {
 		t.Errorf("got %q", got)
 	}
 }

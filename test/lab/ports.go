@@ -46,7 +46,7 @@ func freePorts(n, limit int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close()
+		defer l.Close() //nolint:gocritic // held on purpose until the function ends
 		found = append(found, port)
 		if len(found) == n {
 			return found, nil

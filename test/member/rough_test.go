@@ -192,7 +192,7 @@ func TestPeerActive(t *testing.T) {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-manager"},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("kruise-0"), RenewTime: &metav1.MicroTime{Time: time.Now()}, LeaseDurationSeconds: ptr.To[int32](15),
+			HolderIdentity: new("kruise-0"), RenewTime: &metav1.MicroTime{Time: time.Now()}, LeaseDurationSeconds: ptr.To[int32](15),
 		},
 	}
 	if err := p.Create(t.Context(), lease); err != nil {

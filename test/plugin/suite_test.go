@@ -103,7 +103,7 @@ func (r result) ok(t *testing.T) result {
 	return r
 }
 
-// fails fails the test unless the call failed and said all of this.
+// fails the test unless the call failed and said all of this.
 func (r result) fails(t *testing.T, says ...string) {
 	t.Helper()
 	if r.code != 1 {
