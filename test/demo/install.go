@@ -11,16 +11,21 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/test/lab"
 )
+
+// agentLease is the leader Lease of the agent.
+const agentLease = "underway-member"
 
 // nodesPerMember are simulated; a node has room for 2000 pods.
 const nodesPerMember = 3
@@ -69,11 +74,7 @@ func connect(cfg *rest.Config) (client.Client, error) {
 // install puts Underway on the fleet, as a user would.
 func (d *demo) install(ctx context.Context) error {
 	defer d.chapter("install", "install Underway")()
-	hub := d.fleet.Hub().Kubeconfig()
 	if err := d.underway(ctx, "init"); err != nil {
-		return err
-	}
-	if err := d.process("underway-hub", "underway-hub", hub); err != nil {
 		return err
 	}
 	for _, m := range d.members {
@@ -84,6 +85,13 @@ func (d *demo) install(ctx context.Context) error {
 		if err := d.process("underway-member-"+m.name, "underway-member", kubeconfig); err != nil {
 			return err
 		}
+	}
+	// The hub looks twice a minute who reconciles in a member. Started last, it finds the agents at its first look.
+	if err := d.agentsLead(ctx); err != nil {
+		return err
+	}
+	if err := d.process("underway-hub", "underway-hub", d.fleet.Hub().Kubeconfig()); err != nil {
+		return err
 	}
 	if err := d.membersReady(ctx); err != nil {
 		return err
@@ -147,6 +155,24 @@ func (d *demo) call(ctx context.Context, args []string) (string, error) {
 		return "", fmt.Errorf("kubectl underway %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	return string(out), nil
+}
+
+// agentsLead waits until the agent of every member holds its leader Lease.
+func (d *demo) agentsLead(ctx context.Context) error {
+	return d.until(ctx, time.Minute, "the agents to lead", func(ctx context.Context) (bool, string, error) {
+		var waiting []string
+		for _, m := range d.members {
+			lease := &coordinationv1.Lease{}
+			key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: agentLease}
+			if err := m.client.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
+				return false, "", err
+			}
+			if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+				waiting = append(waiting, m.name)
+			}
+		}
+		return len(waiting) == 0, strings.Join(waiting, ", "), nil
+	})
 }
 
 // membersReady waits until the hub says that it reaches every member and who reconciles there.
