@@ -150,7 +150,7 @@ func (s *observation) conditions(d inplace.Decision, failure string) []metav1.Co
 func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
 	sum := d.Summary
 	c := metav1.Condition{Type: appsv1alpha1.ConditionReady}
-	counts := fmt.Sprintf("%d of %d pods updated, %d of %d available", sum.Updated, sum.ExpectedUpdated, sum.Available, in.Replicas)
+	counts := fmt.Sprintf("%d pods updated, %d expected; %d of %d available", sum.Updated, max(sum.ExpectedUpdated, 0), sum.Available, in.Replicas)
 	switch {
 	case in.Invalid != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, "nothing moves: "+in.Invalid
