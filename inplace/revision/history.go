@@ -143,7 +143,7 @@ func (p *planning) make(hash string, number int64) error {
 	if err != nil {
 		return err
 	}
-	template, err := Canonical(p.Template)
+	template, err := Decode(data)
 	if err != nil {
 		return err
 	}
@@ -205,13 +205,14 @@ type envelope struct {
 	} `json:"spec"`
 }
 
-// Encode wraps a raw template as upstream does, in canonical form, so that OpenKruise can read our history.
+// Encode wraps a raw template as upstream does, so that OpenKruise can read our history. The template is kept as it was
+// written: to Kubernetes an empty selector and none are opposites, and pods are made from what is stored here.
 func Encode(template []byte) ([]byte, error) {
 	value, err := parse(template)
 	if err != nil {
 		return nil, err
 	}
-	object, ok := prune(value).(map[string]any)
+	object, ok := value.(map[string]any)
 	if !ok {
 		return nil, errors.New("the template is not an object")
 	}
@@ -219,7 +220,7 @@ func Encode(template []byte) ([]byte, error) {
 	return encode(map[string]any{"spec": map[string]any{"template": object}})
 }
 
-// Decode returns the template in a ControllerRevision's data, canonical and without the patch directive.
+// Decode returns the template in a ControllerRevision's data, as it was written and without the patch directive.
 func Decode(data []byte) ([]byte, error) {
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -232,7 +233,7 @@ func Decode(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, ok := prune(value).(map[string]any)
+	object, ok := value.(map[string]any)
 	if !ok {
 		return nil, errors.New("the revision's spec.template is not an object")
 	}

@@ -78,7 +78,9 @@ func proveContainers(p inplace.Pod, now time.Time) Proof {
 		return created(p)
 	}
 	asked := p.State.Generation
-	if asked == 0 {
+	if asked == 0 || (p.Generation > 0 && asked > p.Generation) {
+		// The patch did not raise the generation: admission on the member made the spec what it was. State and generation
+		// are of one object, so the present one is what the kubelet has to reach.
 		asked = p.Generation
 	}
 	tracked := p.ObservedGeneration > 0

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -84,6 +85,12 @@ func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string
 	}
 	w.UnknownFields = unknown
 	w.Labels = template.Labels
+	if policy := template.Spec.RestartPolicy; policy != "" && policy != corev1.RestartPolicyAlways {
+		return fmt.Sprintf("spec.template.spec.restartPolicy: %s ends pods, which would be replaced for ever; a CloneSet wants Always", policy)
+	}
+	if template.Spec.ActiveDeadlineSeconds != nil {
+		return "spec.template.spec.activeDeadlineSeconds: ends pods, which would be replaced for ever; leave it out"
+	}
 	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
 	if err != nil {
 		return "spec.selector: " + err.Error()
@@ -108,16 +115,15 @@ func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string)
 	if in.Partition, err = partition.Old(rollout.Partition, in.Replicas); err != nil {
 		return fmt.Sprintf("%s.partition: %v", at, err)
 	}
-	surge, err := partition.MaxSurge(rollout.MaxSurge, in.Replicas)
-	if err != nil {
+	if _, err = partition.MaxSurge(rollout.MaxSurge, in.Replicas); err != nil {
 		return fmt.Sprintf("%s.maxSurge: %v", at, err)
 	}
-	if in.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, surge, in.Replicas); err != nil {
+	// maxSurge is not acted on yet, so it must not round the budget down either: the release would never move.
+	if in.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, 0, in.Replicas); err != nil {
 		return fmt.Sprintf("%s.maxUnavailable: %v", at, err)
 	}
 	in.Policy = inplace.Policy(rollout.Policy)
 	in.OnDelete, in.Paused = rollout.OnDelete, rollout.Paused
-	in.PartitionRollback = rollout.PartitionRollback
 	in.GracePeriod = time.Duration(rollout.GracePeriodSeconds) * time.Second
 	w.Held = holds(rollout.Partition)
 	return ""

@@ -31,13 +31,16 @@ func (w *Watch) Look(lease *coordinationv1.Lease, now time.Time) (holder string)
 		return ""
 	}
 	renewed := lease.Spec.RenewTime.Time
+	// At the first look an old renewal may be a clock that is behind: whoever holds the Lease counts as alive until a
+	// second look finds it unchanged.
+	first := !w.looked
 	if w.looked && !w.renewed.IsZero() && !renewed.Equal(w.renewed) {
 		w.changed = now
 	}
 	w.renewed, w.looked = renewed, true
 	recent := now.Sub(renewed) < Fresh
 	moving := !w.changed.IsZero() && now.Sub(w.changed) < Fresh
-	if recent || moving {
+	if recent || moving || first {
 		return *lease.Spec.HolderIdentity
 	}
 	return ""

@@ -25,14 +25,17 @@ func TestWatch(t *testing.T) {
 		alive bool
 	}
 	cases := map[string][]look{
-		"no Lease":                      {{0, nil, false}},
-		"renewed just now":              {{0, lease(now.Add(-59 * time.Second)), true}},
-		"renewed a while ago":           {{0, lease(now.Add(-61 * time.Second)), false}},
+		"no Lease":         {{0, nil, false}},
+		"renewed just now": {{0, lease(now.Add(-59 * time.Second)), true}},
+		"renewed a while ago": {
+			{0, lease(now.Add(-61 * time.Second)), true}, // it may be a clock that is behind
+			{10 * time.Second, lease(now.Add(-61 * time.Second)), false},
+		},
 		"released":                      {{0, released, false}},
 		"their clock is ahead":          {{0, lease(now.Add(time.Hour)), true}},
-		"their clock is an hour behind": {{0, lease(now.Add(hour)), false}, {10 * time.Second, lease(now.Add(hour + 10*time.Second)), true}},
+		"their clock is an hour behind": {{0, lease(now.Add(hour)), true}, {10 * time.Second, lease(now.Add(hour + 10*time.Second)), true}},
 		"they stop renewing": {
-			{0, lease(now.Add(hour)), false},
+			{0, lease(now.Add(hour)), true},
 			{10 * time.Second, lease(now.Add(hour + 10*time.Second)), true},
 			{69 * time.Second, lease(now.Add(hour + 10*time.Second)), true},
 			{71 * time.Second, lease(now.Add(hour + 10*time.Second)), false},

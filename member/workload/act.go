@@ -54,12 +54,17 @@ func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	return decision
 }
 
-// act writes revisions, then pods. A revision that cannot be written keeps the pods as they are: they would name
-// something that does not exist.
+// act writes the revision, then pods, then tidies the history. A revision that cannot be written keeps the pods as they
+// are: they would name something that does not exist.
 func (r *Reconciler) act(ctx context.Context, seen *observation, decision inplace.Decision) (acted, error) {
-	if err := r.writeHistory(ctx, seen); err != nil {
+	if err := r.storeRevision(ctx, seen); err != nil {
 		return acted{}, err
 	}
+	a, err := r.writePods(ctx, seen, decision)
+	return a, errors.Join(err, r.tidyHistory(ctx, seen))
+}
+
+func (r *Reconciler) writePods(ctx context.Context, seen *observation, decision inplace.Decision) (acted, error) {
 	if decision.Quiet() {
 		return acted{ok: true}, nil
 	}

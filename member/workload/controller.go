@@ -69,6 +69,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
 		return ctrl.Result{}, err
 	}
+	if actErr != nil {
+		// A conflict that nothing need bring to us: a quota's, or a revision's, which is not watched.
+		again = soonest(again, lookAgain)
+	}
 	return ctrl.Result{RequeueAfter: soonest(decision.LookAgainIn, acted.again, again)}, nil
 }
 
@@ -83,8 +87,15 @@ func soonest(all ...time.Duration) time.Duration {
 	return least
 }
 
-// ignoreConflict drops conflicts: a newer version of the object exists, and its watch event brings the next pass.
+// ignoreConflict drops conflicts and keeps what was joined to them: a newer version exists, and is looked at next.
 func ignoreConflict(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not what is in it
+		var rest []error
+		for _, e := range many.Unwrap() {
+			rest = append(rest, ignoreConflict(e))
+		}
+		return errors.Join(rest...)
+	}
 	if apierrors.IsConflict(err) {
 		return nil
 	}

@@ -26,9 +26,17 @@ func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
 	if err := r.Cache.List(ctx, &list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
 		return fmt.Errorf("listing the revisions: %w", err)
 	}
-	seen.revisions = make(map[string]*appsv1.ControllerRevision, len(list.Items))
-	for i := range list.Items {
-		seen.revisions[list.Items[i].Name] = &list.Items[i]
+	seen.keep(list.Items)
+	if name, lacking := seen.lacksRevision(); lacking {
+		// A cache that is behind must not make a pod's revision "not kept": the pod would be recreated for it.
+		var live appsv1.ControllerRevisionList
+		if err := r.Live.List(ctx, &live, client.InNamespace(seen.obj.GetNamespace())); err != nil {
+			return fmt.Errorf("listing the revisions live, for %s is not in the cache: %w", name, err)
+		}
+		seen.keep(slices.DeleteFunc(live.Items, func(cr appsv1.ControllerRevision) bool {
+			owner := metav1.GetControllerOfNoCopy(&cr)
+			return owner == nil || owner.UID != seen.obj.GetUID()
+		}))
 	}
 	plan, err := revision.Plan(seen.pastAndPresent())
 	if err != nil {
@@ -42,6 +50,26 @@ func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
 	in.Update, in.Revisions = plan.Update, plan.Revisions
 	in.Current = seen.current()
 	return nil
+}
+
+func (s *observation) keep(revisions []appsv1.ControllerRevision) {
+	s.revisions = make(map[string]*appsv1.ControllerRevision, len(revisions))
+	for i := range revisions {
+		s.revisions[revisions[i].Name] = &revisions[i]
+	}
+}
+
+// lacksRevision names a revision that the status or an active pod has and that was not found.
+func (s *observation) lacksRevision() (name string, lacking bool) {
+	if name = s.wanted.Status.CurrentRevision; name != "" && s.revisions[name] == nil {
+		return name, true
+	}
+	for i := range s.pods {
+		if name = s.pods[i].Revision; name != "" && s.pods[i].Active() && s.revisions[name] == nil {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // pastAndPresent is what the history is planned on.
@@ -97,14 +125,21 @@ func (s *observation) current() inplace.Revision {
 	return inplace.Revision{Name: name}
 }
 
-// writeHistory makes the stored revisions what was planned. Trimming comes last and only tidies.
-func (r *Reconciler) writeHistory(ctx context.Context, seen *observation) error {
-	if c := seen.history.Create; c != nil {
-		if err := r.createRevision(ctx, seen, *c); err != nil {
-			seen.unstored = true
-			return err
-		}
+// storeRevision stores the revision of the template if it is new.
+func (r *Reconciler) storeRevision(ctx context.Context, seen *observation) error {
+	c := seen.history.Create
+	if c == nil {
+		return nil
 	}
+	if err := r.createRevision(ctx, seen, *c); err != nil {
+		seen.unstored = true
+		return err
+	}
+	return nil
+}
+
+// tidyHistory renumbers and trims. It comes after the pods: a refusal here must not keep them as they are.
+func (r *Reconciler) tidyHistory(ctx context.Context, seen *observation) error {
 	if n := seen.history.Renumber; n != nil {
 		cr := seen.revisions[n.Name].DeepCopy()
 		before := client.MergeFromWithOptions(cr.DeepCopy(), client.MergeFromWithOptimisticLock{})

@@ -41,6 +41,8 @@ type book struct {
 	revisionsTaken []string
 	// seen is the revision of each active pod at the last pass, nil before the first.
 	seen map[types.UID]string
+	// known are all pods that existed at the last pass, terminating ones too: what the memory of waits is kept for.
+	known map[types.UID]bool
 	// lost are revisions of pods that went away and are not replaced yet.
 	lost []string
 	// reported is when the status was written last.
@@ -56,13 +58,18 @@ func newLedger() *ledger {
 func (l *ledger) open(name types.NamespacedName, uid types.UID) *book {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var left map[types.UID]bool
 	if old, ok := l.names[name]; ok && old != uid {
+		if b := l.books[old]; b != nil {
+			left = b.known
+		}
 		delete(l.books, old)
 	}
 	l.names[name] = uid
 	b := l.books[uid]
 	if b == nil {
-		b = &book{deleted: map[types.UID]bool{}, taken: map[string]bool{}}
+		// The pods of the one before are gone for this one: the next look says so.
+		b = &book{deleted: map[types.UID]bool{}, taken: map[string]bool{}, known: left}
 		l.books[uid] = b
 	}
 	return b
@@ -78,7 +85,7 @@ func (l *ledger) close(name types.NamespacedName) []types.UID {
 	}
 	var pods []types.UID
 	if b := l.books[uid]; b != nil {
-		pods = slices.Collect(maps.Keys(b.seen))
+		pods = slices.Collect(maps.Keys(b.known))
 	}
 	delete(l.books, uid)
 	delete(l.names, name)
@@ -157,11 +164,13 @@ func (b *book) follow(pods []inplace.Pod, missing int) (gone []types.UID) {
 		if _, still := now[uid]; !still {
 			b.lost = append(b.lost, revision)
 		}
+	}
+	for uid := range b.known {
 		if !exists[uid] {
 			gone = append(gone, uid)
 		}
 	}
-	b.seen = now
+	b.seen, b.known = now, exists
 	if excess := len(b.lost) - max(missing, 0); excess > 0 {
 		b.lost = b.lost[excess:]
 	}

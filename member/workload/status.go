@@ -150,7 +150,10 @@ func (s *observation) conditions(d inplace.Decision, failure string) []metav1.Co
 func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
 	sum := d.Summary
 	c := metav1.Condition{Type: appsv1alpha1.ConditionReady}
-	counts := fmt.Sprintf("%d pods updated, %d expected; %d of %d available", sum.Updated, max(sum.ExpectedUpdated, 0), sum.Available, in.Replicas)
+	counts := fmt.Sprintf("%d of %d pods are on the update revision, %d of %d available", sum.Updated, in.Replicas, sum.Available, in.Replicas)
+	if sum.Updated < in.Replicas && in.Partition > 0 {
+		counts += fmt.Sprintf(", partition %d", in.Partition)
+	}
 	switch {
 	case in.Invalid != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, "nothing moves: "+in.Invalid
@@ -177,7 +180,7 @@ func progressing(in inplace.Intent, d inplace.Decision) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, in.Invalid
 	case in.Paused:
 		c.Reason, c.Message = reasonPaused, "the release is paused"
-	case sum.Done(in.Replicas) && in.Partition > 0:
+	case sum.Done(in.Replicas) && in.Partition > 0 && sum.Updated < in.Replicas:
 		c.Reason, c.Message = reasonPartition, fmt.Sprintf("%d pods are updated, partition %d holds the rest", sum.Updated, in.Partition)
 	case sum.Done(in.Replicas):
 		c.Reason, c.Message = reasonAvailable, "all pods are updated and available"

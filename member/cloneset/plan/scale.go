@@ -61,6 +61,8 @@ type scaling struct {
 	terminal   []inplace.Pod
 	old, fresh int
 	names      map[string]bool
+	// next is the smallest number that may be free: all below it are in use.
+	next       int
 	population inplace.Population
 }
 
@@ -87,6 +89,10 @@ func (s *scaling) isNew(p *inplace.Pod) bool {
 	return p.Revision != "" && p.Revision == s.Intent.Update.Name
 }
 
+// perPass bounds the pods of one plan: what is left over is planned anew when these exist, so that a mistyped number of
+// replicas costs neither a long plan nor its memory.
+const perPass = 250
+
 // grow creates missing pods: first what the partition wants old, the rest new. Old pods still missing plus new pods
 // still granted are never fewer than the missing ones, so the rest is inside the grant:
 // (partition-old) + (replicas-partition-new) = replicas-old-new.
@@ -97,7 +103,7 @@ func (s *scaling) grow(missing int) {
 		return
 	}
 	atCurrent := min(max(int(s.Intent.Partition)-s.old, 0), missing)
-	for i := range missing {
+	for i := range min(missing, perPass) {
 		rev := s.Intent.Update
 		if i < atCurrent {
 			rev = s.Intent.Current
@@ -137,10 +143,11 @@ func (s *scaling) create(rev inplace.Revision, i int) bool {
 
 // freeName derives the first name that no pod uses.
 func (s *scaling) freeName() (name, id string) {
-	for n := 0; ; n++ {
+	for n := s.next; ; n++ {
 		id = ID(string(s.Owner.UID), n)
 		name = PodName(s.Owner.Name, id)
 		if !s.names[name] && !s.Taken[name] {
+			s.next = n + 1
 			return name, id
 		}
 	}
