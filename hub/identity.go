@@ -35,7 +35,9 @@ const (
 type identity struct {
 	client client.Client
 	id     string
-	term   atomic.Int64
+	// cluster is the UID of the hub's own kube-system namespace.
+	cluster string
+	term    atomic.Int64
 }
 
 // loadIdentity reads the hub's id, and makes it on the first start.
@@ -52,7 +54,7 @@ func loadIdentity(ctx context.Context, c client.Client) (*identity, error) {
 	if nonce == "" {
 		return nil, errors.New("reading Secret underway-hub-id: it has no nonce; restore it, or delete it to become a new hub")
 	}
-	out := &identity{client: c, id: clusters.HubID(system.UID, nonce)}
+	out := &identity{client: c, id: clusters.HubID(system.UID, nonce), cluster: string(system.UID)}
 	term, err := strconv.ParseInt(string(secret.Data[keyTerm]), 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("reading the term in Secret underway-hub-id: %w", err)

@@ -93,7 +93,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	f := &fence{live: live, lease: o.Lease, holder: o.Holder, term: who.Term}
 	fleet, err := clusters.NewFleet(clusters.Options{
-		HubID: who.id, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
+		HubID: who.id, LocalIdentity: who.cluster, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
 		Registerer: metrics.Registry, Intervals: o.Intervals,
 	})
 	if err != nil {

@@ -60,6 +60,15 @@ func TestProve(t *testing.T) {
 				return p
 			}, missing: "still the one from before",
 		},
+		"a patch that did not raise the generation, as admission pinned both tags to one digest": {
+			pod: func() inplace.Pod {
+				p := patched()
+				p.Generation, p.ObservedGeneration = 1, 1
+				p.Containers[0].Image = p.State.LastContainerStatuses[p.Containers[0].Name].Image
+				p.Seen.SameSince = ago(5 * time.Second)
+				return p
+			}, want: true,
+		},
 		"replaced, and not observed": {
 			pod: func() inplace.Pod { p := acted(); p.ObservedGeneration = 1; return p }, missing: "observed generation 1 of 2",
 		},

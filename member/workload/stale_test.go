@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +37,8 @@ type world struct {
 	mu               sync.Mutex
 	version          int
 	creates, deletes int
+	// blind hides all ControllerRevisions from the cache.
+	blind bool
 	// past are the pods, and the version, that the cache shows; nil: the present ones.
 	past *snapshot
 }
@@ -47,7 +51,7 @@ type snapshot struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +109,7 @@ func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client
 	if revisions, ok := list.(*appsv1.ControllerRevisionList); ok {
 		revisions.Items = slices.DeleteFunc(revisions.Items, func(r appsv1.ControllerRevision) bool {
 			owner := metav1.GetControllerOfNoCopy(&r)
-			return owner == nil || owner.UID != controller
+			return w.blind || owner == nil || owner.UID != controller
 		})
 	}
 	return nil
@@ -311,5 +315,48 @@ func TestARevisionNameInTheWayHoldsNothing(t *testing.T) {
 	}
 	if name := set.Status.CurrentRevision; name == "" || name == inTheWay.Name {
 		t.Errorf("status.currentRevision is %q, which is not a revision of this object", name)
+	}
+}
+
+// A cache that lacks a revision must not make a running pod's revision "not kept": it would be recreated for it.
+func TestARevisionMissingInTheCacheRecreatesNothing(t *testing.T) {
+	t.Parallel()
+	set := cloneSet(t, 2)
+	set.Spec.UpdateStrategy.Type = appsv1alpha1.InPlaceIfPossibleUpdate
+	set.Spec.UpdateStrategy.MaxUnavailable = ptr.To(intstr.FromString("100%"))
+	w := newWorld(t, set)
+	clock := clocktesting.NewFakeClock(time.Now())
+	r := w.reconciler(clock)
+	pass := func() {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(10 * time.Second)
+	}
+	pass()
+	pass()
+	var live appsv1alpha1.CloneSet
+	if err := w.Get(t.Context(), request.NamespacedName, &live); err != nil {
+		t.Fatal(err)
+	}
+	live.Spec.Template.Raw = []byte(strings.Replace(string(live.Spec.Template.Raw), "app:v1", "app:v2", 1))
+	if err := w.Update(t.Context(), &live); err != nil {
+		t.Fatal(err)
+	}
+	w.blind = true
+	pass()
+	pass()
+	if w.deletes != 0 || w.pods(t) != 2 {
+		t.Errorf("%d pods were deleted, %d exist", w.deletes, w.pods(t))
+	}
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if image := list.Items[i].Spec.Containers[0].Image; image != "app:v2" {
+			t.Errorf("%s has %s: it was to be updated in place", list.Items[i].Name, image)
+		}
 	}
 }

@@ -25,13 +25,14 @@ import (
 
 // Fleet is the connections to all members.
 type Fleet struct {
-	hubID     string
-	holder    string
-	kinds     []render.Kind
-	clock     clock.WithTicker
-	leading   func(ctx context.Context) (bool, error)
-	intervals Intervals
-	requests  *prometheus.CounterVec
+	hubID         string
+	localIdentity string
+	holder        string
+	kinds         []render.Kind
+	clock         clock.WithTicker
+	leading       func(ctx context.Context) (bool, error)
+	intervals     Intervals
+	requests      *prometheus.CounterVec
 
 	mu      sync.RWMutex
 	members map[string]*member
@@ -49,16 +50,17 @@ func NewFleet(o Options) (*Fleet, error) {
 		return nil, errors.New("a fleet needs HubID, Holder and Local")
 	}
 	f := &Fleet{
-		hubID:     o.HubID,
-		holder:    o.Holder,
-		kinds:     o.Kinds,
-		clock:     o.Clock,
-		leading:   o.Leading,
-		intervals: o.Intervals.withDefaults(),
-		requests:  requestsMetric(),
-		members:   map[string]*member{},
-		cancels:   map[string]context.CancelFunc{},
-		claims:    map[string]string{},
+		hubID:         o.HubID,
+		localIdentity: o.LocalIdentity,
+		holder:        o.Holder,
+		kinds:         o.Kinds,
+		clock:         o.Clock,
+		leading:       o.Leading,
+		intervals:     o.Intervals.withDefaults(),
+		requests:      requestsMetric(),
+		members:       map[string]*member{},
+		cancels:       map[string]context.CancelFunc{},
+		claims:        map[string]string{},
 	}
 	if f.kinds == nil {
 		f.kinds = render.Kinds()

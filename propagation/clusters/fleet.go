@@ -73,6 +73,9 @@ type Intervals struct {
 type Options struct {
 	// HubID is 16 hex digits, see HubID.
 	HubID string
+	// LocalIdentity is the UID of the hub's own kube-system namespace: no member may be that cluster, whose children would
+	// then be seen, and deleted, under two names. Empty: not checked.
+	LocalIdentity string
 	// Holder is this process in the Leases, unique per process.
 	Holder string
 	// Local reaches the hub's own cluster.

@@ -182,12 +182,17 @@ func (m *member) unheard(err error) {
 // prove reads who answers and compares it with what is stored. It drops everything known of the member when another
 // cluster answers, or when the store's version runs backwards.
 func (m *member) prove(ctx context.Context) error {
+	// What is known is read before the request is sent: of two proofs under way at once, the one that was answered first
+	// would otherwise look like a store that went back.
+	m.mu.RLock()
+	newest := m.newest
+	m.mu.RUnlock()
 	seen, err := sight(ctx, m.conn.dynamic)
 	if err != nil {
 		return err
 	}
 	m.mu.RLock()
-	want, newest := m.cfg.Identity, m.newest
+	want := m.cfg.Identity
 	m.mu.RUnlock()
 	if block, message := m.strangerTo(seen, want); block != "" {
 		m.forget(block, seen, message)
@@ -216,6 +221,10 @@ func (m *member) strangerTo(seen sighting, want string) (Block, string) {
 	if m.name == Local {
 		// The hub's own cluster cannot be another one: this process would not lead there.
 		return "", ""
+	}
+	if own := m.fleet.localIdentity; own != "" && own == seen.uid {
+		return BlockIdentityTaken, fmt.Sprintf(
+			"this cluster (UID %s) is the hub's own: a subset without cluster lives there; delete this MemberCluster", seen.uid)
 	}
 	if want != "" && want != seen.uid {
 		return BlockIdentityChanged, fmt.Sprintf(

@@ -93,7 +93,7 @@ func (j *joiner) preflight(ctx context.Context) (err error) {
 		j.step(install.Warning, "Kubernetes "+j.facts.Version, "older than "+install.OldestVersion+", the oldest that is supported")
 	}
 	if hub == j.facts.Identity {
-		j.step(install.Warning, "server "+j.access.Server, "this is the hub itself; a subset without `cluster` lives there without joining")
+		return fmt.Errorf("the member (--kubeconfig %s) is the hub itself: a subset without `cluster` lives there without joining", j.kubeconfig)
 	}
 	if hubAccess, err := install.AccessOf(j.hubConfig, true); err == nil && j.access.Loopback() && !hubAccess.Loopback() {
 		j.step(install.Warning, "server "+j.access.Server, "the hub is not on this machine and cannot reach this address; use one that both reach")
