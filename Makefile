@@ -51,9 +51,9 @@ test-lab: ## Tests on real control planes, one fleet per suite, one suite after 
 	go test -tags lab -count 1 -p 1 -timeout 40m ./test/...
 
 .PHONY: test-long
-test-long: ## 100,000 seeds and the tests of minutes; before an issue is resolved.
+test-long: ## 100,000 seeds, and a release of 2,000 pods over 20 members.
 	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 60m ./inplace/... ./hub/... ./member/...
-	UNDERWAY_LONG=1 go test -tags lab -count 1 -p 1 -timeout 90m ./test/...
+	MEMBERS=20 PODS=2000 go run ./test/demo
 
 ##@ Change
 .PHONY: generate

@@ -41,8 +41,8 @@ func readOptions(args []string) (options, error) {
 		return o, err
 	}
 	switch {
-	case o.members < 1 || o.members > 12:
-		return o, fmt.Errorf("MEMBERS=%d: from 1 to 12", o.members)
+	case o.members < 1 || o.members > 20:
+		return o, fmt.Errorf("MEMBERS=%d: from 1 to 20", o.members)
 	case o.pods < o.members*(canaryPods+1):
 		return o, fmt.Errorf("PODS=%d: at least %d for %d members, so that a canary of %d is a part of the first", o.pods, o.members*(canaryPods+1), o.members, canaryPods)
 	case o.pods > 3000:
