@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -732,5 +733,47 @@ func TestPushesRender(t *testing.T) {
 		if obj.GetName() != p.Name {
 			t.Errorf("named %s, pushed as %s", obj.GetName(), p.Name)
 		}
+	}
+}
+
+// TestHeldRevisionStays: a revision that a child still holds is not trimmed, so that the child can be held with it.
+func TestHeldRevisionStays(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int32{"none kept": 0, "one kept": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, united("web", 8, "web:1", sub("a", "east", "4"), sub("b", "west", "4")))
+			w.ud.Spec.RevisionHistoryLimit = &limit
+			partitions(w.ud, map[string]string{"a": "4", "b": "4"})
+			w.run()
+			old := w.child("a").label
+			partitions(w.ud, map[string]string{"a": "0", "b": "4"})
+			setImage(w.ud, "web:2")
+			for range 3 {
+				for _, p := range w.pass() {
+					w.deliver(p)
+				}
+			}
+			second := w.ud.Status.UpdatedRevision
+			c := w.child("a")
+			if c.agent(); c.label == old || c.count(c.label) != 1 {
+				t.Fatalf("a is not in the middle of the second template: %+v", c)
+			}
+			partitions(w.ud, map[string]string{"a": "4", "b": "4"})
+			setImage(w.ud, "web:3")
+			carried := c.label
+			w.run()
+			if !slices.ContainsFunc(w.revs, func(s revision.Stored) bool { return s.Name == second }) {
+				t.Errorf("%s was trimmed while a holds it", second)
+			}
+			if c := w.child("a"); c.label != carried || !c.part.Hold || c.count(carried) == 4 {
+				t.Errorf("a goes on rolling: %+v", c)
+			}
+			partitions(w.ud, map[string]string{"a": "0", "b": "0"})
+			w.run()
+			if got := len(w.revs); got != 1+int(limit) {
+				t.Errorf("when nobody holds them, %d revisions are kept, want %d", got, 1+limit)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/revision"
 	"github.com/underway-dev/underway/propagation/render"
 )
@@ -91,8 +92,10 @@ func (p *pass) revisions() bool {
 		history.InUse = append(history.InUse, p.was.Release.Revision)
 	}
 	changes, err := revision.Plan(history)
+	var all []inplace.Revision
 	if err == nil {
-		p.book, err = newBook(changes.Revisions)
+		all = withTrimmed(changes, p.Revisions)
+		p.book, err = newBook(all)
 	}
 	if err != nil {
 		p.invalid = append(p.invalid, "spec.template: "+err.Error())
@@ -104,7 +107,7 @@ func (p *pass) revisions() bool {
 		p.completed = p.target // the first template is the completed one
 	}
 	p.names = []string{p.target, p.completed}
-	for _, v := range slices.Backward(changes.Revisions) {
+	for _, v := range slices.Backward(all) {
 		if name := v.Name; name != p.target && name != p.completed {
 			p.names = append(p.names, name)
 		}
@@ -116,6 +119,20 @@ func (p *pass) revisions() bool {
 	}
 	p.trim(changes.Trim)
 	return p.renderTargets()
+}
+
+// withTrimmed are all readable revisions, those that may go first: a child may still hold one of them.
+func withTrimmed(changes revision.Changes, stored []revision.Stored) []inplace.Revision {
+	var out []inplace.Revision
+	for _, s := range stored {
+		if !slices.Contains(changes.Trim, s.Name) {
+			continue
+		}
+		if template, err := revision.Decode(s.Data); err == nil {
+			out = append(out, inplace.Revision{Name: s.Name, Number: s.Number, Template: template})
+		}
+	}
+	return append(out, changes.Revisions...)
 }
 
 // trim deletes revisions that no child is known to hold.
@@ -134,10 +151,14 @@ func (p *pass) trim(names []string) {
 	}
 }
 
-// holds is true when some subset rendered from the revision is among the subset revisions held.
+// holds is true when some subset rendered from the revision, with the overrides stored there or with the present ones,
+// is among the subset revisions held: the same that holdChild looks for.
 func (p *pass) holds(name string, held map[string]bool) bool {
 	for _, pl := range p.places {
 		if r, err := p.book.stored(name, pl.name); err == nil && held[r.revision] {
+			return true
+		}
+		if r, err := p.book.render(name, pl.present); err == nil && held[r.revision] {
 			return true
 		}
 	}
