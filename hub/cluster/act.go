@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,8 +37,9 @@ func (r *Reconciler) act(ctx context.Context, seen observation, d *decision) err
 		r.Fleet.Ensure(mc.Name, clusters.Config{REST: seen.config, Identity: d.status.Identity})
 	}
 	if d.dropConfirm {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, appsv1alpha1.AnnotationConfirm)
-		if err := r.Client.Patch(ctx, mc, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		base := mc.DeepCopy()
+		delete(mc.Annotations, appsv1alpha1.AnnotationConfirm)
+		if err := r.Client.Patch(ctx, mc, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("taking the used confirmation off: %w", err)
 		}
 	}

@@ -41,7 +41,7 @@ type decision struct {
 	status fleetv1alpha1.MemberClusterStatus
 	// write is true when the status differs in more than a time.
 	write bool
-	// confirmed is the stop that a person accepted; dropConfirm takes the annotation off, which was used up.
+	// confirmed is the stop that a person accepted; dropConfirm takes the annotation off, which is used up.
 	confirmed   *outbox.StopReason
 	dropConfirm bool
 	lookAgain   time.Duration
@@ -56,8 +56,11 @@ func next(o observation, now time.Time) decision {
 	confirm := o.member.Annotations[appsv1alpha1.AnnotationConfirm]
 	for i := range o.stops {
 		if confirm == valueOf(o.stops[i]) {
-			d.confirmed, d.dropConfirm = &o.stops[i], true
+			d.confirmed = &o.stops[i]
 		}
+	}
+	if confirmsStop(confirm) {
+		d.dropConfirm = true // used, or of a stop that is over: it is no confirmation of the next one
 	}
 	if o.connected {
 		d.identity(o, confirm)
@@ -125,6 +128,11 @@ func differs(a, b *fleetv1alpha1.MemberClusterStatus) bool {
 	x, y := a.DeepCopy(), b.DeepCopy()
 	x.LastHeardAt, y.LastHeardAt = nil, nil
 	return !apiequality.Semantic.DeepEqual(x, y)
+}
+
+// confirmsStop is true for a value that a person wrote to let writes go on.
+func confirmsStop(value string) bool {
+	return strings.HasPrefix(value, fleetv1alpha1.ConditionHubBehind+"/") || strings.HasPrefix(value, fleetv1alpha1.ConditionTwoHubs+"/")
 }
 
 // valueOf is what a person confirms of a stop.

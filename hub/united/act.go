@@ -46,6 +46,11 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 	if !d.StoreFirst && errors.Join(errs...) == nil {
 		errs = append(errs, r.trim(ctx, ud, d.Trim))
 	}
+	if d.DropConfirm && errors.Join(errs...) == nil {
+		if err := r.dropConfirm(ctx, ud); err != nil {
+			return 0, fmt.Errorf("taking the used confirmation off: %w", err)
+		}
+	}
 	if d.DropFinalizer && errors.Join(errs...) == nil {
 		without := slices.DeleteFunc(slices.Clone(ud.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerChildren })
 		if err := r.finalizers(ctx, ud, without); err != nil {
@@ -60,6 +65,13 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 func (r *Reconciler) finalizers(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, list []string) error {
 	base := ud.DeepCopy()
 	ud.Finalizers = list
+	return r.Client.Patch(ctx, ud, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}
+
+// dropConfirm takes the confirmation off exactly the object that was judged: one that was given since stays.
+func (r *Reconciler) dropConfirm(ctx context.Context, ud *appsv1alpha1.UnitedDeployment) error {
+	base := ud.DeepCopy()
+	delete(ud.Annotations, appsv1alpha1.AnnotationConfirm)
 	return r.Client.Patch(ctx, ud, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -137,7 +137,7 @@ func (r *Reconciler) member(seen *observation, name string, mc *fleetv1alpha1.Me
 	kind, known := kindOf(view)
 	switch {
 	case view.State == clusters.StateReady && known && !kind.Served:
-		out.Problem = "it does not serve CloneSets"
+		out.Problem, out.NotServed = "it does not serve CloneSets", true
 	case view.State == clusters.StateReady && known && kind.Synced:
 		out.Ready = true
 		r.settled(name)

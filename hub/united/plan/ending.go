@@ -14,7 +14,7 @@ import (
 // may be on its way; the finalizer goes when each delete is proven. An unreachable member is waited for, by name.
 //
 // Letting go: children are marked, local ones lose their owner reference first, and the finalizer goes. An unreachable
-// member is not waited for.
+// member is not waited for, nor is this cluster when it does not serve the kind any more: its children went with the CRD.
 func (p *pass) end() {
 	s := p.status
 	s.ObservedGeneration = p.United.Generation
@@ -105,7 +105,7 @@ func (p *pass) endOne(t ended, want Want, because string) string {
 	case member.Settling:
 		p.unsettled = true
 		return where
-	case !member.Ready && want == WantOrphaned && t.member != "":
+	case !member.Ready && want == WantOrphaned && (t.member != "" || member.NotServed):
 		return ""
 	case !member.Ready:
 		return fmt.Sprintf("%s, which is not heard from (%s)", where, member.Problem)

@@ -36,6 +36,14 @@ func (p *pass) judge(pl *place) {
 	}
 }
 
+// wanted is how many pods there are to be: the allotment, or what somebody else scales the child to.
+func (pl *place) wanted() int32 {
+	if c := pl.child; c != nil && len(c.Report.ScaledBy) > 0 {
+		return ptr.Deref(c.Report.SpecReplicas, 1)
+	}
+	return pl.replicas
+}
+
 // oldOf is how many of the live replicas the partition that was pushed keeps back.
 func (p *pass) oldOf(pl *place, live int32) int32 {
 	part := p.partitionOf(pl, pl.child)
@@ -65,7 +73,7 @@ func (p *pass) describe(pl *place, g progress) {
 	case g.carries && g.whole && g.sized && (pl.full() || g.free):
 		pl.say(stateCurrent, "")
 	case g.carries && g.whole && !g.sized && (pl.full() || g.free):
-		pl.say(stateScaling, fmt.Sprintf("%d of %d pods exist", r.Replicas, pl.replicas))
+		pl.say(stateScaling, fmt.Sprintf("%d of %d pods exist", r.Replicas, pl.wanted()))
 	case p.refused != "":
 		pl.say(stateRefused, p.refused)
 	case !p.underWay():

@@ -26,11 +26,11 @@ func (p *pass) leaving() {
 	p.findLeavers()
 	names := p.leaverNames()
 	if n := len(names); n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places))) {
-		value := strings.Join(names, ",")
-		if p.United.Annotations[appsv1alpha1.AnnotationConfirm] != ConfirmRemoval+"/"+value {
-			p.removal = value
+		if !p.confirmed(names) {
+			p.removal = strings.Join(names, ",")
 		}
 	}
+	p.out.DropConfirm = p.usedUp()
 	var entries []appsv1alpha1.SubsetStatus
 	for i := range p.leavers {
 		if entry, keep := p.leaver(&p.leavers[i]); keep {
@@ -42,6 +42,22 @@ func (p *pass) leaving() {
 		p.status.SubsetStatuses = append(p.status.SubsetStatuses, *pl.entry)
 	}
 	p.status.SubsetStatuses = append(p.status.SubsetStatuses, entries...)
+}
+
+// confirmed is true when a person confirmed the removal of each of these: the first to be gone does not revoke it for the
+// rest.
+func (p *pass) confirmed(names []string) bool {
+	value, ok := strings.CutPrefix(p.United.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
+	if !ok {
+		return false
+	}
+	allowed := strings.Split(value, ",")
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(allowed, name) })
+}
+
+// usedUp is true when a confirmed removal is finished, as stored: the confirmation is not one of the next removal.
+func (p *pass) usedUp() bool {
+	return len(p.leavers) == 0 && strings.HasPrefix(p.United.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
 }
 
 // findLeavers collects what the status and the members know and the spec does not.
@@ -149,7 +165,7 @@ func (p *pass) stillCreating(e appsv1alpha1.SubsetStatus) bool {
 func (p *pass) waitsFor() []string {
 	var out []string
 	for _, pl := range p.places {
-		if pl.entry.Stale || pl.child == nil || !pl.child.Report.Fresh || pl.entry.ReadyReplicas < pl.replicas {
+		if pl.entry.Stale || pl.child == nil || !pl.child.Report.Fresh || pl.entry.ReadyReplicas < pl.wanted() {
 			out = append(out, pl.name)
 		}
 	}

@@ -47,6 +47,8 @@ type Member struct {
 	Settling bool
 	// Problem says why the member is not ready.
 	Problem string
+	// NotServed is true when the member answers and does not know the workload kind: there are no children on it.
+	NotServed bool
 	// HeardAt is the last answer; zero: none since the hub's start.
 	HeardAt time.Time
 	// NotAllowed says why the member does not take workloads of this namespace; empty: it does.
@@ -135,6 +137,8 @@ type Decision struct {
 	StoreFirst bool
 	// AddFinalizer and DropFinalizer change the object's finalizers; nothing is pushed in a pass that adds it.
 	AddFinalizer, DropFinalizer bool
+	// DropConfirm takes the confirmation of a removal off the object: it was used.
+	DropConfirm bool
 	// Revisions to create, renumber and delete; created ones come before the status that names them.
 	Create, Renumber *revision.Stored
 	Trim             []string

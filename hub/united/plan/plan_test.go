@@ -582,6 +582,58 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("confirmed: %+v", w.ud.Status)
 		}
 	})
+	t.Run("one confirmation is used once", func(t *testing.T) {
+		t.Parallel()
+		w := build(t)
+		all := slices.Clone(w.ud.Spec.Topology.Subsets)
+		drop(w, 6, "a")
+		w.ud.Annotations = map[string]string{appsv1alpha1.AnnotationConfirm: "RemovalHeld/b,c"}
+		w.run()
+		if v, there := w.ud.Annotations[appsv1alpha1.AnnotationConfirm]; there || w.child("b") != nil {
+			t.Fatalf("the removal is done and %q stays", v)
+		}
+		w.ud.Spec.Topology.Subsets = all
+		w.ud.Generation++
+		w.run()
+		drop(w, 6, "a")
+		w.run()
+		if w.child("b") == nil || w.child("c") == nil || w.condition("RemovalHeld") == nil {
+			t.Error("the used confirmation confirmed the next removal")
+		}
+	})
+	t.Run("the first to go does not revoke what was confirmed", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, united("web", 8, "web:1", sub("a", "a", ""), sub("b", "b", ""), sub("c", "c", ""), sub("d", "d", "")))
+		w.run()
+		w.members["b"].down, w.members["c"].down = true, true
+		drop(w, 8, "d")
+		w.ud.Annotations = map[string]string{appsv1alpha1.AnnotationConfirm: "RemovalHeld/a,b,c"}
+		w.run()
+		if w.child("a") != nil || w.condition("RemovalHeld") != nil || w.ud.Annotations[appsv1alpha1.AnnotationConfirm] == "" {
+			t.Fatalf("a is gone, b and c are still confirmed: %+v", w.condition("RemovalHeld"))
+		}
+		w.members["b"].down, w.members["c"].down = false, false
+		w.run()
+		if w.child("b") != nil || w.child("c") != nil || len(w.ud.Annotations) > 0 {
+			t.Errorf("%+v, %v", w.ud.Status.SubsetStatuses, w.ud.Annotations)
+		}
+	})
+	t.Run("what somebody else scaled down has taken over", func(t *testing.T) {
+		t.Parallel()
+		w := build(t)
+		c := w.child("a")
+		c.replicas, c.scaledBy = 1, []string{"horizontal-pod-autoscaler"}
+		c.gen++
+		w.run()
+		if got := w.condition("Ready"); got.Status != metav1.ConditionTrue {
+			t.Errorf("the scaler's number is reached: %+v", got)
+		}
+		drop(w, 6, "a", "b")
+		w.run()
+		if w.child("c") != nil {
+			t.Errorf("c is never drained: %+v", w.entry("c"))
+		}
+	})
 	t.Run("the last one waits too", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, united("web", 2, "web:1", sub("a", "a", "")))
@@ -675,6 +727,29 @@ func TestEnding(t *testing.T) {
 			t.Error("the finalizer stays")
 		}
 	})
+	for name, tc := range map[string]struct {
+		ending    Ending
+		notServed bool
+		want      bool
+	}{
+		"letting go, the kind is gone":           {EndingOrphan, true, true},
+		"letting go, this cluster is not heard":  {EndingOrphan, false, false},
+		"deleting waits for this cluster anyway": {EndingDelete, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := build(t)
+			o := w.observe()
+			o.Ending = tc.ending
+			o.Members[""] = Member{Problem: "it does not serve CloneSets", NotServed: tc.notServed}
+			for _, p := range w.passOn(o) {
+				o.Deliveries[Target{p.Member, p.Name}] = Delivery{Gone: true}
+			}
+			if w.passOn(o); w.last.DropFinalizer != tc.want {
+				t.Errorf("the finalizer goes: %v, want %v", w.last.DropFinalizer, tc.want)
+			}
+		})
+	}
 	t.Run("a hub that knows nothing yet lets nothing go", func(t *testing.T) {
 		t.Parallel()
 		w := build(t)

@@ -228,8 +228,8 @@ func (p *pass) ready() {
 		default:
 			return e.State + ", " + e.Message
 		}
-		if e.ReadyReplicas < e.Replicas || e.Replicas < e.DesiredReplicas {
-			return fmt.Sprintf("%d of %d pods ready", e.ReadyReplicas, e.DesiredReplicas)
+		if want := pl.wanted(); e.ReadyReplicas < e.Replicas || e.Replicas < want {
+			return fmt.Sprintf("%d of %d pods ready", e.ReadyReplicas, want)
 		}
 		return ""
 	})

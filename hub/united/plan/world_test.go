@@ -195,6 +195,9 @@ func (w *world) passOn(o Observation) []Push {
 	if d.AddFinalizer {
 		w.ud.Finalizers = append(w.ud.Finalizers, appsv1alpha1.FinalizerChildren)
 	}
+	if d.DropConfirm {
+		delete(w.ud.Annotations, appsv1alpha1.AnnotationConfirm)
+	}
 	if o.United.Generation < w.ud.Generation {
 		d.Status.ObservedGeneration = o.United.Generation
 	}
@@ -348,7 +351,7 @@ func (w *world) idle() {
 	w.now = w.now.Add(time.Minute)
 	o := w.observe()
 	d := Next(o, w.now)
-	if !equal(d.Status, w.ud.Status) || d.StoreFirst || d.AddFinalizer || d.Create != nil || len(d.Happened) > 0 {
+	if !equal(d.Status, w.ud.Status) || d.StoreFirst || d.AddFinalizer || d.DropConfirm || d.Create != nil || len(d.Happened) > 0 {
 		w.t.Fatalf("an idle pass changes something: %+v\nwas %+v", d, w.ud.Status)
 	}
 }
