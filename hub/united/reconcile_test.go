@@ -401,3 +401,48 @@ func TestRestartSettles(t *testing.T) {
 		t.Error("a member that never comes is not said")
 	}
 }
+
+// TestAUsedConfirmationGoes: it is taken off once, and only that is.
+func TestAUsedConfirmationGoes(t *testing.T) {
+	t.Parallel()
+	for value, stays := range map[string]bool{"RemovalHeld/b,c": false, "other": true} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			ud := web()
+			ud.Annotations = map[string]string{appsv1alpha1.AnnotationConfirm: value, "team": "shop"}
+			b := newBench(t, crd("cluster"), ud)
+			for range 3 {
+				b.reconcile()
+				b.clock.Step(2 * time.Second)
+			}
+			got := b.get()
+			if _, there := got.Annotations[appsv1alpha1.AnnotationConfirm]; there != stays || got.Annotations["team"] != "shop" {
+				t.Errorf("%v", got.Annotations)
+			}
+			if b.reconcile(); b.get().ResourceVersion != got.ResourceVersion {
+				t.Error("an idle pass writes")
+			}
+		})
+	}
+}
+
+// TestTheKindIsNotServed: only a positive answer says so.
+func TestTheKindIsNotServed(t *testing.T) {
+	t.Parallel()
+	kind := clusters.KindView{GVK: render.CloneSet().GVK}
+	for name, tc := range map[string]struct {
+		view clusters.View
+		want bool
+	}{
+		"it answers and has no such kind": {clusters.View{State: clusters.StateReady, Kinds: []clusters.KindView{kind}}, true},
+		"it does not answer":              {clusters.View{State: clusters.StateDegraded, Block: clusters.BlockUnreachable, Kinds: []clusters.KindView{kind}}, false},
+		"its kinds are not known":         {clusters.View{State: clusters.StateReady}, false},
+	} {
+		b := newBench(t, crd("cluster"), web())
+		b.members.views[""] = tc.view
+		seen, err := b.observe(t.Context(), ctrl.Request{NamespacedName: b.name})
+		if err != nil || seen.Members[""].NotServed != tc.want || seen.Members[""].Ready {
+			t.Errorf("%s: %+v (%v)", name, seen.Members[""], err)
+		}
+	}
+}

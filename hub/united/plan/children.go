@@ -170,12 +170,18 @@ func (p *pass) partitionOf(pl *place, c *Child) render.Partition {
 	}
 }
 
-func (p *pass) push(pl *place, r rendered, part render.Partition, because string) {
-	in := render.Input{
-		Owner: p.owner(), Subset: pl.name, Name: pl.entry.Workload, HubID: p.HubID, Intent: p.intent(),
+// inputOf is what a child of the place is made from.
+func (p *pass) inputOf(pl *place, r rendered, part render.Partition) render.Input {
+	return render.Input{
+		Owner: p.owner(), Subset: pl.name, HubID: p.HubID, Intent: p.intent(),
 		Workload: r.workload, Overlay: r.overlay, Revision: r.revision, Selector: p.United.Spec.Selector,
 		Replicas: new(pl.replicas), Partition: part,
 	}
+}
+
+func (p *pass) push(pl *place, r rendered, part render.Partition, because string) {
+	in := p.inputOf(pl, r, part)
+	in.Name = pl.entry.Workload
 	if pl.cluster == "" {
 		in.Controller = metav1.NewControllerRef(p.United, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment"))
 	}

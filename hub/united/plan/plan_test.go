@@ -852,3 +852,40 @@ func TestHeldRevisionStays(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadableMetadata: template metadata that no child can be made with opens no release, and says which field.
+func TestUnreadableMetadata(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ metadata, want string }{
+		"a number":        {`{"annotations":{"team":7}}`, `annotations["team"]`},
+		"a list":          {`{"labels":["x"]}`, "labels"},
+		"not an object":   {`7`, "cloneSetTemplate.metadata"},
+		"the hub's label": {`{"labels":{"` + appsv1alpha1.LabelHub + `":"x"}}`, appsv1alpha1.LabelHub},
+		"the hub's text":  {`{"annotations":{"` + appsv1alpha1.AnnotationIntent + `":"x"}}`, appsv1alpha1.AnnotationIntent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, united("web", 4, "web:1", sub("a", "east", "")))
+			partitions(w.ud, map[string]string{"a": "0"})
+			w.run()
+			clear(w.writes)
+			release, revs := w.ud.Status.Release.DeepCopy(), len(w.revs)
+			setImage(w.ud, "web:2")
+			w.ud.Spec.Template.CloneSetTemplate.Metadata = rawJSON(tc.metadata)
+			w.run()
+			c := w.condition("Invalid")
+			if c == nil || !strings.Contains(c.Message, tc.want) || !strings.Contains(c.Message, "cloneSetTemplate") {
+				t.Errorf("the field is not named: %+v", c)
+			}
+			if !equal(release, w.ud.Status.Release) || len(w.revs) != revs || len(w.writes) > 0 {
+				t.Errorf("a release was opened: %+v, %d revisions", w.ud.Status.Release, len(w.revs))
+			}
+			w.ud.Spec.Template.CloneSetTemplate.Metadata = rawJSON(`{"annotations":{"team":"7"}}`)
+			w.ud.Generation++
+			w.run()
+			if w.condition("Invalid") != nil || w.ud.Status.UpdatedReplicas != 4 || w.ud.Status.Release.Revision == release.Revision {
+				t.Errorf("the corrected template does not move: %+v", w.ud.Status)
+			}
+		})
+	}
+}

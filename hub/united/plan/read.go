@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -112,13 +113,16 @@ func (p *pass) revisions() bool {
 			p.names = append(p.names, name)
 		}
 	}
+	if !p.renderTargets() || !p.stampTargets() {
+		return false // nothing of a template that cannot be sent is stored
+	}
 	p.out.Create, p.out.Renumber = changes.Create, changes.Renumber
 	p.status.CollisionCount = nil
 	if changes.CollisionCount > 0 {
 		p.status.CollisionCount = &changes.CollisionCount
 	}
 	p.trim(changes.Trim)
-	return p.renderTargets()
+	return true
 }
 
 // withTrimmed are all readable revisions, those that may go first: a child may still hold one of them.
@@ -176,6 +180,22 @@ func (p *pass) renderTargets() bool {
 		pl.target = r
 		was, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
 		pl.settled = err == nil && was.revision == r.revision
+	}
+	return true
+}
+
+// stampTargets makes a child of each distinct template, as it would be sent: what cannot be made opens no release.
+func (p *pass) stampTargets() bool {
+	seen := map[string]bool{}
+	for _, pl := range p.places {
+		if seen[pl.target.revision] {
+			continue
+		}
+		seen[pl.target.revision] = true
+		if _, err := render.Child(p.inputOf(pl, pl.target, render.Partition{Hold: true})); err != nil {
+			p.invalid = append(p.invalid, fmt.Sprintf("spec.template.%s, for subset %s: %v", p.workload.Kind.Template, pl.name, err))
+			return false
+		}
 	}
 	return true
 }
