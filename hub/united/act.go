@@ -46,19 +46,27 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 	if !d.StoreFirst && errors.Join(errs...) == nil {
 		errs = append(errs, r.trim(ctx, ud, d.Trim))
 	}
-	if d.DropConfirm && errors.Join(errs...) == nil {
+	if err := errors.Join(errs...); err != nil {
+		return again, err
+	}
+	return again, r.takeOff(ctx, ud, d)
+}
+
+// takeOff removes from the object what it does not need any more, after everything else was done.
+func (r *Reconciler) takeOff(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, d *plan.Decision) error {
+	if d.DropConfirm {
 		if err := r.dropConfirm(ctx, ud); err != nil {
-			return 0, fmt.Errorf("taking the used confirmation off: %w", err)
+			return fmt.Errorf("taking the used confirmation off: %w", err)
 		}
 	}
-	if d.DropFinalizer && errors.Join(errs...) == nil {
+	if d.DropFinalizer {
 		without := slices.DeleteFunc(slices.Clone(ud.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerChildren })
 		if err := r.finalizers(ctx, ud, without); err != nil {
-			return 0, fmt.Errorf("removing the finalizer: %w", err)
+			return fmt.Errorf("removing the finalizer: %w", err)
 		}
 		r.forget(client.ObjectKeyFromObject(ud))
 	}
-	return again, errors.Join(errs...)
+	return nil
 }
 
 // finalizers writes the list, on exactly the object that was judged.
