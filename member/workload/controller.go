@@ -89,7 +89,7 @@ func soonest(all ...time.Duration) time.Duration {
 
 // ignoreConflict drops conflicts and keeps what was joined to them: a newer version exists, and is looked at next.
 func ignoreConflict(err error) error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not what is in it
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
 		for _, e := range many.Unwrap() {
 			rest = append(rest, ignoreConflict(e))

@@ -323,7 +323,7 @@ func TestARevisionMissingInTheCacheRecreatesNothing(t *testing.T) {
 	t.Parallel()
 	set := cloneSet(t, 2)
 	set.Spec.UpdateStrategy.Type = appsv1alpha1.InPlaceIfPossibleUpdate
-	set.Spec.UpdateStrategy.MaxUnavailable = ptr.To(intstr.FromString("100%"))
+	set.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromString("100%"))
 	w := newWorld(t, set)
 	clock := clocktesting.NewFakeClock(time.Now())
 	r := w.reconciler(clock)
