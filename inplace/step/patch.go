@@ -12,6 +12,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/imagediff"
 )
 
 func drain(p inplace.Pod, u Update, now time.Time) *inplace.Patch {
@@ -119,7 +120,11 @@ func record(p inplace.Pod, revision string, images map[string]string, now time.T
 			bump = 1
 		}
 		earlier, unsure := s.LastContainerStatuses[name]
-		s.LastContainerStatuses[name] = recordOf(c, earlier, unsure)
+		was := recordOf(c, earlier, unsure)
+		// A runtime names an image by any of its tags. Where it shows the wanted name already, a container that crashes
+		// before the kubelet acts shows it too: the name proves nothing then.
+		was.Unsure = was.Unsure || imagediff.SameImage(c.RunningImage, image)
+		s.LastContainerStatuses[name] = was
 	}
 	s.Generation += bump
 	return s

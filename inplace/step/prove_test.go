@@ -7,7 +7,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podview"
 	"github.com/underway-dev/underway/inplace/step"
 )
 
@@ -225,4 +227,32 @@ func TestProve(t *testing.T) {
 func foreign(p *inplace.Pod) {
 	p.State.Generation = 0
 	p.State.LastContainerStatuses = map[string]inplace.ContainerState{"web": {ImageID: "sha1"}}
+}
+
+// TestANameShownAlreadyProvesNothing: two tags of one digest, and a runtime that names the container by the other tag before
+// it is patched. A crash before the kubelet acts changes the containerID; only the quiet time tells.
+func TestANameShownAlreadyProvesNothing(t *testing.T) {
+	t.Parallel()
+	p := patched()
+	p.State, p.Revision, p.ObservedGeneration = nil, "web-1", 2
+	p.Containers[0].Image, p.Containers[0].RunningImage = "app:v1", "docker.io/library/app:v2"
+	to := inplace.Revision{Name: "web-2", Hash: "2"}
+	o := step.Next(p, step.Update{To: to, Change: inplace.Change{Images: map[string]string{"web": "app:v2"}}}, now)
+	if o.Patch == nil || o.Patch.Kind != inplace.PatchUpdate {
+		t.Fatalf("%+v, want the update", o)
+	}
+	state, err := podview.ParseState(*o.Patch.Metadata.Annotations[appsv1alpha1.AnnotationInPlaceState])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.State, p.Revision, p.Generation, p.ObservedGeneration = state, "web-2", 3, 3
+	p.Containers[0].Image, p.Containers[0].ContainerID = "app:v2", "crashed-and-back"
+	p.Seen.SameSince = ago(time.Second)
+	if proof := step.Prove(p, now); proof.Done {
+		t.Error("the container that crashed is taken for the new one")
+	}
+	p.Seen.SameSince = ago(5 * time.Second)
+	if proof := step.Prove(p, now); !proof.Done {
+		t.Errorf("after 5 quiet seconds: %s", proof.Missing)
+	}
 }

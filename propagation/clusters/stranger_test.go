@@ -6,18 +6,19 @@ import "testing"
 func TestTheHubItselfIsNoMember(t *testing.T) {
 	t.Parallel()
 	f := &Fleet{localIdentity: "hub-uid", claims: map[string]string{}}
-	cases := map[string]struct {
+	cases := []struct {
+		title              string
 		name, stored, seen string
 		want               Block
 	}{
-		"the hub under another name, before its identity is stored": {"self", "", "hub-uid", BlockIdentityTaken},
-		"the hub under another name, stored by an older version":    {"self", "hub-uid", "hub-uid", BlockIdentityTaken},
-		"the hub's own cluster":                                     {Local, "", "hub-uid", ""},
-		"a member":                                                  {"east", "east-uid", "east-uid", ""},
-		"another cluster under a member's name":                     {"east", "east-uid", "other", BlockIdentityChanged},
+		{"the hub under another name, before its identity is stored", "self", "", "hub-uid", BlockIdentityTaken},
+		{"the hub under another name, stored by an older version", "self", "hub-uid", "hub-uid", BlockIdentityTaken},
+		{"the hub's own cluster", Local, "", "hub-uid", ""},
+		{"a member", "east", "east-uid", "east-uid", ""},
+		{"another cluster under a member's name", "east", "east-uid", "other", BlockIdentityChanged},
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range cases {
+		t.Run(tc.title, func(t *testing.T) {
 			t.Parallel()
 			m := &member{name: tc.name, fleet: f}
 			if got, message := m.strangerTo(sighting{uid: tc.seen}, tc.stored); got != tc.want {
