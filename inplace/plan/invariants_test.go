@@ -255,7 +255,8 @@ func (s *story) peace(d inplace.Decision) error {
 	if len(sum.Refused) == 0 && sum.Asked < s.in.Grant() {
 		return fmt.Errorf("%d of %d granted pods moved: %+v", sum.Asked, s.in.Grant(), d)
 	}
-	if s.in.PartitionRollback && s.in.Current.Name != s.in.Update.Name && len(sum.Refused) == 0 && sum.Asked != s.in.Grant() {
+	// A pod that is broken on a revision which is neither the one nor the other may hold the budget for good.
+	if s.in.PartitionRollback && len(sum.Broken) == 0 && s.in.Current.Name != s.in.Update.Name && len(sum.Refused) == 0 && sum.Asked != s.in.Grant() {
 		return fmt.Errorf("%d pods on the update revision, %d granted: %+v", sum.Asked, s.in.Grant(), d)
 	}
 	for _, p := range s.a.w.live() {
