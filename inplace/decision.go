@@ -3,6 +3,7 @@ package inplace
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -15,8 +16,12 @@ type PatchKind string
 const (
 	// PatchDrain sets the gate to False (pods/status).
 	PatchDrain PatchKind = "Drain"
-	// PatchUpdate changes images, labels, annotations and the state in one patch (pods).
+	// PatchUpdate changes images, labels, annotations and the state in one patch (pods). With Resources a second request
+	// follows on the version that the first returned (pods/resize); the state names them, so that a crash in between is
+	// finished by a PatchResize.
 	PatchUpdate PatchKind = "Update"
+	// PatchResize sends Resources only (pods/resize): the state asks for them and the spec does not show them yet.
+	PatchResize PatchKind = "Resize"
 	// PatchReturn sets the gate to True (pods/status): an update is proven or given up, or the pod is new.
 	PatchReturn PatchKind = "Return"
 	// PatchRepair writes annotations only (pods): a state that cannot be read, or a parked update that is void.
@@ -31,8 +36,14 @@ type Patch struct {
 	At time.Time
 	// To is the revision the pod is moved to (Update), or keeps (the others).
 	To string
-	// Images is container name to image. Update only.
-	Images map[string]string
+	// Images is container name to image, of spec.containers; InitImages the same of spec.initContainers, native sidecars
+	// and ordinary ones. Update only.
+	Images     map[string]string
+	InitImages map[string]string
+	// Resources is container name to the cpu and memory wanted, of spec.containers; InitResources the same of native
+	// sidecars. Only what is named changes. Update and Resize only.
+	Resources     map[string]corev1.ResourceRequirements
+	InitResources map[string]corev1.ResourceRequirements
 	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
 	Metadata MetadataChange
 	// Because is one sentence.
@@ -87,6 +98,8 @@ const (
 	HoldGrace HoldKind = "Grace"
 	// HoldProof: patched pods are not proven to run the new image yet.
 	HoldProof HoldKind = "Proof"
+	// HoldResize: the node has no room for the new cpu or memory yet (Deferred), or the resize is not finished.
+	HoldResize HoldKind = "Resize"
 	// HoldScale: pods to create or delete wait.
 	HoldScale HoldKind = "Scale"
 )

@@ -48,9 +48,12 @@ type Intent struct {
 	Paused bool
 	// PartitionRollback moves pods beyond Replicas-Partition back to Current.
 	PartitionRollback bool
-	// PatchUndrained allows pods that lack the readiness gate to be patched while they serve. Default: they are
-	// recreated, or refused under InPlaceOnly.
+	// PatchUndrained allows pods that lack the readiness gate to be patched while they serve, one at a time. Default:
+	// they are recreated, or refused under InPlaceOnly.
 	PatchUndrained bool
+	// NoResize says why cpu and memory cannot be changed in place in this cluster (its API server serves no pods/resize).
+	// Empty: they can.
+	NoResize string
 	// GracePeriod is how long a drained pod waits before it is patched.
 	GracePeriod time.Duration
 	// Update is the revision of the template as it is now.

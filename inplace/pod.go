@@ -3,6 +3,7 @@ package inplace
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -85,8 +86,11 @@ type Pod struct {
 	// state are written already, its images are not.
 	Parked *Parked
 
-	// Containers are the pod's own containers in spec order (no init containers).
+	// Containers are the pod's containers in spec order, then its init containers and native sidecars in theirs. Names
+	// are unique over both lists.
 	Containers []Container
+	// Resize is what the kubelet says about a resize under way.
+	Resize Resize
 
 	// ReadyIn names the EndpointSlices that list the pod as ready.
 	ReadyIn []string
@@ -109,13 +113,68 @@ type Seen struct {
 	SameSince time.Time
 	// NotReadySince is since when the pod is seen with the gate False and Ready=False.
 	NotReadySince time.Time
+	// ReadySince is since when the pod is Ready, where we saw it become so; zero when it was Ready at our first look.
+	ReadySince time.Time
+	// ResizeRefused is the API server's answer to our last resize of the resources that the state names; nil when there
+	// was none, or it was accepted.
+	ResizeRefused *ResizeRefusal
 	// DrainedSince is since when, moreover, no EndpointSlice that counts lists it as ready.
 	DrainedSince time.Time
 }
 
+// ResizeRefusal is an API server that refuses a resize.
+type ResizeRefusal struct {
+	Message string
+	// Final is set when the answer would be the same on another try: the node can never hold it, or the QoS class or a
+	// field that cannot change would. Otherwise (a quota) it may be tried again.
+	Final bool
+	// Since is the first refusal, by our clock.
+	Since time.Time
+}
+
+// Resize is the pair of conditions PodResizePending and PodResizeInProgress.
+type Resize struct {
+	// Pending is the reason of PodResizePending, ResizeDeferred or ResizeInfeasible; empty when nothing is pending.
+	Pending string
+	// InProgress is set while the kubelet carries a resize out; Failing is set when it says that this fails.
+	InProgress bool
+	Failing    bool
+	// Message is the kubelet's.
+	Message string
+	// Since is the condition's transition, by the kubelet's clock: to be shown, not judged.
+	Since time.Time
+}
+
+// Values of Resize.Pending.
+const (
+	ResizeDeferred   = string(corev1.PodReasonDeferred)
+	ResizeInfeasible = string(corev1.PodReasonInfeasible)
+)
+
+// ContainerKind says in which list a container stands, and how long it lives.
+type ContainerKind string
+
+// Values of ContainerKind.
+const (
+	// KindApp is one of spec.containers; the zero value.
+	KindApp ContainerKind = ""
+	// KindSidecar is a native sidecar: an init container with restartPolicy Always, which runs as long as the pod.
+	KindSidecar ContainerKind = "Sidecar"
+	// KindInit is an ordinary init container: it has run once, and runs again only when the pod starts from the beginning.
+	KindInit ContainerKind = "Init"
+)
+
 // Container is one container of a pod: what is wanted and what runs.
 type Container struct {
 	Name string
+	Kind ContainerKind
+	// Priority is the launch priority of a container with a barrier (KRUISE_CONTAINER_BARRIER, key p_N); nil without one.
+	Priority *int32
+	// Resources are the spec's cpu and memory; RunningResources the status', nil where the kubelet reports none.
+	Resources        corev1.ResourceRequirements
+	RunningResources *corev1.ResourceRequirements
+	// ResizeRestarts are the resources whose change restarts the container (resizePolicy RestartContainer).
+	ResizeRestarts []corev1.ResourceName
 	// Image is spec's.
 	Image string
 	// RunningImage, ImageID and ContainerID are the status'.
@@ -127,9 +186,13 @@ type Container struct {
 	Known   bool
 	Running bool
 	Ready   bool
+	// Started is false while a startup probe has not succeeded yet; true where the kubelet does not say.
+	Started bool
 	// Waiting is the reason of the waiting state ("ImagePullBackOff"), WaitingMessage its message.
 	Waiting        string
 	WaitingMessage string
+	// LastExit is how the previous run ended ("exit code 1", "OOMKilled"), empty when it did not end.
+	LastExit string
 }
 
 // Container returns the container of that name, nil if there is none.

@@ -3,6 +3,7 @@ package inplace
 import (
 	"encoding/json"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,6 +28,9 @@ type State struct {
 	PreCheckBeforeNext       json.RawMessage   `json:"preCheckBeforeNext,omitempty"`
 	ContainerBatchesRecord   json.RawMessage   `json:"containerBatchesRecord,omitempty"`
 
+	// Resources are the cpu and memory that the update asks for through pods/resize. Written with the patch, before the
+	// resize, so that what a crash leaves undone is known. Ours.
+	Resources map[string]corev1.ResourceRequirements `json:"resources,omitempty"`
 	// Generation is the pod's metadata.generation as it is after the patch. Ours.
 	Generation int64 `json:"generation,omitempty"`
 }
@@ -69,13 +73,21 @@ func (m MetadataChange) Empty() bool {
 
 // Change is what is to be changed in place to get from one template to another.
 type Change struct {
-	// Images is container name to new image.
+	// Images is container name to new image, of containers and native sidecars.
 	Images map[string]string
+	// InitImages is the same of ordinary init containers: recorded in the pod, nothing restarts. It is never the only
+	// change of what the pod runs (imagediff has the decision).
+	InitImages map[string]string
+	// Resources is container name to the cpu and memory that change, with their new values.
+	Resources map[string]corev1.ResourceRequirements
+	// EnvFrom names, sorted, the containers whose environment reads a label or annotation that changes; each has its
+	// image changed too, so that it starts anew and reads them.
+	EnvFrom []string
 	// Metadata rides along.
 	Metadata MetadataChange
 }
 
 // Empty reports whether the two templates are equal as far as pods go.
 func (c Change) Empty() bool {
-	return len(c.Images) == 0 && c.Metadata.Empty()
+	return len(c.Images) == 0 && len(c.InitImages) == 0 && len(c.Resources) == 0 && c.Metadata.Empty()
 }

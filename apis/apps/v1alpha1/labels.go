@@ -37,6 +37,9 @@ const (
 
 // Names of Underway.
 const (
+	// AnnotationPatchUndrained with the value "true" on a workload lets pods that lack the readiness gate
+	// InPlaceUpdateReady be patched in place while they serve, one at a time. Without it they are recreated.
+	AnnotationPatchUndrained = "apps.underway.dev/patch-undrained"
 	// AnnotationReplaces on a pod is the revision of the pod it was created to replace; absent on pods of a scale-up.
 	AnnotationReplaces = "apps.underway.dev/replaces"
 	// LabelHub is on everything a hub puts on a member: 16 hex digits of the hub's id.
