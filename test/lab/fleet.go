@@ -29,6 +29,9 @@ type Options struct {
 	Nodes int
 	// HubNodes is how many simulated nodes the hub has.
 	HubNodes int
+	// RealNodes is how many real nodes (kubelet, containerd, runc) each member
+	// has, beside its simulated ones. It takes root; ask CanRunContainers first.
+	RealNodes int
 	// Audit writes an audit log per cluster.
 	Audit bool
 	// Log is told what happens; nil for silence.
