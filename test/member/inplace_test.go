@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
 )
 
@@ -19,26 +20,26 @@ import (
 func TestInPlace(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 5
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 2}`)
-	first := p.ready("web", 5, time.Minute)
+	first := p.Ready("web", 5, time.Minute)
 	if first.Status.CurrentRevision != first.Status.UpdateRevision {
 		t.Errorf("current %s, update %s", first.Status.CurrentRevision, first.Status.UpdateRevision)
 	}
-	before := identities(p.pods())
-	r := p.record()
-	p.image("web", "app:v2")
-	cs := p.ready("web", 5, time.Minute)
-	p.inPlace(before, 1)
-	if seen := r.seen(); seen.unready > 2 || len(seen.problems) > 0 {
-		t.Errorf("%d pods unready at once, problems %v", seen.unready, seen.problems)
+	before := kit.Identities(p.Pods())
+	r := p.Record()
+	p.Image("web", "app:v2")
+	cs := p.Ready("web", 5, time.Minute)
+	p.InPlace(before, 1)
+	if seen := r.Seen(); seen.Unready > 2 || len(seen.Problems) > 0 {
+		t.Errorf("%d pods unready at once, problems %v", seen.Unready, seen.Problems)
 	}
 	if cs.Status.CurrentRevision != cs.Status.UpdateRevision || cs.Status.CurrentRevision == first.Status.CurrentRevision {
-		t.Errorf("status %s", text(cs.Status))
+		t.Errorf("status %s", kit.Text(cs.Status))
 	}
 	if cs.Status.Underway == nil || cs.Status.Underway.UpdatedInPlace != 5 || cs.Status.Underway.Recreated != 0 {
-		t.Errorf("underway %s", text(cs.Status.Underway))
+		t.Errorf("underway %s", kit.Text(cs.Status.Underway))
 	}
 }
 
@@ -46,7 +47,7 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 2}`)
 func TestM001(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.create(`
+	p.Make(`
 apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
 metadata: {name: shop-front, labels: {app: shop-front}}
@@ -71,18 +72,18 @@ spec:
     partition: "70%"
     maxUnavailable: 2
     inPlaceUpdateStrategy: {gracePeriodSeconds: 15}`)
-	p.ready("shop-front", 10, time.Minute)
-	for name, pod := range p.pods() {
+	p.Ready("shop-front", 10, time.Minute)
+	for name, pod := range p.Pods() {
 		if !slices.ContainsFunc(gates(pod), func(g string) bool { return g == appsv1alpha1.ConditionInPlaceUpdateReady }) {
 			t.Errorf("%s has no readiness gate", name)
 		}
 	}
-	before, r := identities(p.pods()), p.record()
+	before, r := kit.Identities(p.Pods()), p.Record()
 	const v5 = "registry.local:5000/shop/front:1.5.0"
 	patched := time.Now()
-	p.image("shop-front", v5)
-	p.eventually(30*time.Second, func() string {
-		if p.on(v5) == 0 {
+	p.Image("shop-front", v5)
+	p.Eventually(30*time.Second, func() string {
+		if p.On(v5) == 0 {
 			return "no pod is patched"
 		}
 		return ""
@@ -90,15 +91,15 @@ spec:
 	if took := time.Since(patched); took < 15*time.Second {
 		t.Errorf("a pod was patched %s after the template, the grace period is 15 s", took)
 	}
-	cs := p.ready("shop-front", 3, 2*time.Minute)
-	if cs.Status.ExpectedUpdatedReplicas != 3 || p.on(v5) != 3 {
-		t.Errorf("expected %d, on the new image %d", cs.Status.ExpectedUpdatedReplicas, p.on(v5))
+	cs := p.Ready("shop-front", 3, 2*time.Minute)
+	if cs.Status.ExpectedUpdatedReplicas != 3 || p.On(v5) != 3 {
+		t.Errorf("expected %d, on the new image %d", cs.Status.ExpectedUpdatedReplicas, p.On(v5))
 	}
-	p.during(3*time.Second, func() string { return is(p.on(v5), 3) })
-	p.patch("shop-front", `{spec: {updateStrategy: {partition: "0%"}}}`)
-	p.ready("shop-front", 10, 4*time.Minute)
-	p.inPlace(before, 1)
-	if seen := r.seen(); seen.unready > 2 || len(seen.problems) > 0 || seen.deleted+seen.created > 0 {
+	p.During(3*time.Second, func() string { return is(p.On(v5), 3) })
+	p.Merge("shop-front", `{spec: {updateStrategy: {partition: "0%"}}}`)
+	p.Ready("shop-front", 10, 4*time.Minute)
+	p.InPlace(before, 1)
+	if seen := r.Seen(); seen.Unready > 2 || len(seen.Problems) > 0 || seen.Deleted+seen.Created > 0 {
 		t.Errorf("seen %+v", seen)
 	}
 }
@@ -114,21 +115,21 @@ func is(got, want int) string {
 func TestB025(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "repo/same-digest:v1", `
+	p.App("web", "repo/same-digest:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceIfPossible, partition: 0}`)
-	p.ready("web", 3, time.Minute)
-	before := identities(p.pods())
-	p.image("web", "repo/same-digest:v2")
-	cs := p.ready("web", 3, time.Minute)
-	p.inPlace(before, 1)
-	for name, pod := range p.pods() {
-		if pod.Spec.Containers[0].Image != "repo/same-digest:v2" || !podCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
-			t.Errorf("%s: %s", name, text(pod.Status))
+	p.Ready("web", 3, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Image("web", "repo/same-digest:v2")
+	cs := p.Ready("web", 3, time.Minute)
+	p.InPlace(before, 1)
+	for name, pod := range p.Pods() {
+		if pod.Spec.Containers[0].Image != "repo/same-digest:v2" || !kit.PodCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
+			t.Errorf("%s: %s", name, kit.Text(pod.Status))
 		}
 	}
 	if cs.Status.UpdatedReadyReplicas != 3 {
-		t.Errorf("status %s", text(cs.Status))
+		t.Errorf("status %s", kit.Text(cs.Status))
 	}
 }
 
@@ -136,28 +137,28 @@ updateStrategy: {type: InPlaceIfPossible, partition: 0}`)
 func TestB027(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "web", `
+	p.App("web", "web", `
 replicas: 1
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 30}}`)
-	p.ready("web", 1, time.Minute)
-	before := identities(p.pods())
-	p.image("web", "web:stable")
-	p.eventually(10*time.Second, func() string {
-		for _, pod := range p.pods() {
-			if podReady(pod) {
+	p.Ready("web", 1, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Image("web", "web:stable")
+	p.Eventually(10*time.Second, func() string {
+		for _, pod := range p.Pods() {
+			if kit.PodReady(pod) {
 				return "the pod is not drained"
 			}
 		}
 		return ""
 	})
 	time.Sleep(10 * time.Second)
-	p.image("web", "web")
-	p.ready("web", 1, 40*time.Second)
-	for name, pod := range p.pods() {
+	p.Image("web", "web")
+	p.Ready("web", 1, 40*time.Second)
+	for name, pod := range p.Pods() {
 		switch {
-		case before[name].UID != pod.UID, restarts(pod) > 1, pod.Spec.Containers[0].Image != "web":
-			t.Errorf("%s: %s, %d restarts", name, pod.Spec.Containers[0].Image, restarts(pod))
-		case !podCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady):
+		case before[name].UID != pod.UID, kit.Restarts(pod) > 1, pod.Spec.Containers[0].Image != "web":
+			t.Errorf("%s: %s, %d restarts", name, pod.Spec.Containers[0].Image, kit.Restarts(pod))
+		case !kit.PodCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady):
 			t.Errorf("%s: the gate is not True", name)
 		case pod.Annotations[appsv1alpha1.AnnotationInPlaceGrace] != "":
 			t.Errorf("%s still has a parked update", name)
@@ -169,16 +170,16 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, inPlaceUpdateStrate
 func TestB143(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceIfPossible, partition: 2, maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 3}}`)
-	p.ready("web", 3, time.Minute)
-	p.image("web", "app:v2-slow-pull-3s")
+	p.Ready("web", 3, time.Minute)
+	p.Image("web", "app:v2-slow-pull-3s")
 	done := time.Now().Add(time.Minute)
-	for cs := p.get("web"); ; cs = p.get("web") {
+	for cs := p.CloneSet("web"); ; cs = p.CloneSet("web") {
 		// Read the pods after the status: what it counts must be there by then.
 		running := 0
-		for _, pod := range p.pods() {
+		for _, pod := range p.Pods() {
 			if s := pod.Status.ContainerStatuses; len(s) == 1 && s[0].Image == "app:v2-slow-pull-3s" {
 				running++
 			}
@@ -190,43 +191,43 @@ updateStrategy: {type: InPlaceIfPossible, partition: 2, maxUnavailable: 1, inPla
 			break
 		}
 		if time.Now().After(done) {
-			t.Fatalf("status %s", text(cs.Status))
+			t.Fatalf("status %s", kit.Text(cs.Status))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	p.patch("web", `{spec: {updateStrategy: {partition: 1}}}`)
-	p.eventually(5*time.Second, func() string { return is(int(p.get("web").Status.ExpectedUpdatedReplicas), 2) })
-	p.ready("web", 2, time.Minute)
+	p.Merge("web", `{spec: {updateStrategy: {partition: 1}}}`)
+	p.Eventually(5*time.Second, func() string { return is(int(p.CloneSet("web").Status.ExpectedUpdatedReplicas), 2) })
+	p.Ready("web", 2, time.Minute)
 }
 
 // TestInPlaceOnlyRefusal: what cannot be done in place moves nothing and names the field.
 func TestInPlaceOnlyRefusal(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceOnly}`)
-	p.ready("web", 3, time.Minute)
-	before := identities(p.pods())
-	p.patch("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v2", env: [{name: A, value: b}]}]}}}}`)
-	p.eventually(10*time.Second, func() string {
-		c := p.condition("web", appsv1alpha1.ConditionFailedUpdate)
+	p.Ready("web", 3, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Merge("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v2", env: [{name: A, value: b}]}]}}}}`)
+	p.Eventually(10*time.Second, func() string {
+		c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate)
 		if c == nil || !strings.Contains(c.Message, "env") {
-			return "FailedUpdate does not name the field: " + text(c)
+			return "FailedUpdate does not name the field: " + kit.Text(c)
 		}
 		return ""
 	})
-	p.during(5*time.Second, func() string { return is(p.on("app:v1"), 3) })
-	cs := p.get("web")
+	p.During(5*time.Second, func() string { return is(p.On("app:v1"), 3) })
+	cs := p.CloneSet("web")
 	if cs.Status.Underway == nil || len(cs.Status.Underway.Refused) == 0 || cs.Status.Underway.Refused[0].Count != 3 {
-		t.Errorf("underway %s", text(cs.Status.Underway))
+		t.Errorf("underway %s", kit.Text(cs.Status.Underway))
 	}
-	p.inPlace(before, 0)
-	p.patch("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v3"}]}}}}`)
-	p.ready("web", 3, time.Minute)
-	p.inPlace(before, 1)
-	if c := p.condition("web", appsv1alpha1.ConditionFailedUpdate); c != nil {
-		t.Errorf("FailedUpdate stays: %s", text(c))
+	p.InPlace(before, 0)
+	p.Merge("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v3"}]}}}}`)
+	p.Ready("web", 3, time.Minute)
+	p.InPlace(before, 1)
+	if c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate); c != nil {
+		t.Errorf("FailedUpdate stays: %s", kit.Text(c))
 	}
 }
 
@@ -235,27 +236,27 @@ updateStrategy: {type: InPlaceOnly}`)
 func TestBrokenIsFixedForward(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 4
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1}`)
-	p.ready("web", 4, time.Minute)
-	before, r := identities(p.pods()), p.record()
-	p.image("web", "app:v2-pull-fails")
-	p.eventually(30*time.Second, func() string {
-		u := p.get("web").Status.Underway
+	p.Ready("web", 4, time.Minute)
+	before, r := kit.Identities(p.Pods()), p.Record()
+	p.Image("web", "app:v2-pull-fails")
+	p.Eventually(30*time.Second, func() string {
+		u := p.CloneSet("web").Status.Underway
 		if u == nil || len(u.Broken) == 0 || u.Broken[0].Since == nil || len(u.Broken[0].Pods) != 1 {
-			return "not reported: " + text(u)
+			return "not reported: " + kit.Text(u)
 		}
 		return ""
 	})
-	p.during(3*time.Second, func() string { return is(p.on("app:v1"), 3) })
-	if meta.IsStatusConditionTrue(p.get("web").Status.Conditions, appsv1alpha1.ConditionReady) {
+	p.During(3*time.Second, func() string { return is(p.On("app:v1"), 3) })
+	if meta.IsStatusConditionTrue(p.CloneSet("web").Status.Conditions, appsv1alpha1.ConditionReady) {
 		t.Error("Ready is True")
 	}
-	p.image("web", "app:v3")
-	p.ready("web", 4, time.Minute)
-	p.inPlace(before, 1)
-	if seen := r.seen(); seen.unready > 1 || len(seen.problems) > 0 {
+	p.Image("web", "app:v3")
+	p.Ready("web", 4, time.Minute)
+	p.InPlace(before, 1)
+	if seen := r.Seen(); seen.Unready > 1 || len(seen.Problems) > 0 {
 		t.Errorf("seen %+v", seen)
 	}
 }
@@ -265,19 +266,19 @@ func TestRequestBudget(t *testing.T) {
 	t.Parallel()
 	const pods = 20
 	p := in(t, steady)
-	p.app("web", "app:v1", fmt.Sprintf(`
+	p.App("web", "app:v1", fmt.Sprintf(`
 replicas: %d
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 20%%}`, pods))
-	p.ready("web", pods, time.Minute)
+	p.Ready("web", pods, time.Minute)
 	mark, err := p.Mark()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.image("web", "app:v2")
-	p.ready("web", pods, time.Minute)
+	p.Image("web", "app:v2")
+	p.Ready("web", pods, time.Minute)
 	time.Sleep(2 * time.Second)
-	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.ns }
-	events, err := p.Since(mark, lab.ByUser(user), here, lab.On("pods", "pods/status"))
+	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
+	events, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods", "pods/status"))
 	if err != nil {
 		t.Fatal(err)
 	}

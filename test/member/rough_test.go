@@ -19,6 +19,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	agent "github.com/underway-dev/underway/member"
+	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
 )
 
@@ -26,7 +27,7 @@ import (
 func (p place) withCRD(edit func(*unstructured.Unstructured)) {
 	p.Helper()
 	p.withoutCRD()
-	if err := p.installCRD(p.Context(), edit); err != nil {
+	if err := p.InstallCRD(p.Context(), edit); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -40,8 +41,8 @@ func (p place) withoutCRD() {
 	if err := client.IgnoreNotFound(p.Delete(p.Context(), crd)); err != nil {
 		p.Fatal(err)
 	}
-	p.eventually(30*time.Second, func() string {
-		if err := p.cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); client.IgnoreNotFound(err) == nil && err != nil {
+	p.Eventually(30*time.Second, func() string {
+		if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); client.IgnoreNotFound(err) == nil && err != nil {
 			return ""
 		}
 		return "the CRD is still there"
@@ -52,12 +53,12 @@ func (p place) withoutCRD() {
 func TestCRDComesLater(t *testing.T) {
 	p := onRough(t)
 	p.withoutCRD()
-	a := p.agent("agent-later")
+	a := p.Agent("agent-later")
 	time.Sleep(3 * time.Second)
 	for _, name := range []string{"first", "second"} {
 		p.withCRD(nil)
-		p.app(name, "app:v1", `replicas: 2`)
-		p.ready(name, 2, time.Minute)
+		p.App(name, "app:v1", `replicas: 2`)
+		p.Ready(name, 2, time.Minute)
 		p.withoutCRD()
 	}
 	if !a.Alive() {
@@ -69,15 +70,15 @@ func TestCRDComesLater(t *testing.T) {
 func TestKill9(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
-	a := p.agent("agent-killed")
-	p.app("web", "app:v1", `
+	a := p.Agent("agent-killed")
+	p.App("web", "app:v1", `
 replicas: 20
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
-	p.ready("web", 20, time.Minute)
-	before, r := identities(p.pods()), p.record()
-	p.image("web", "app:v2")
-	p.eventually(30*time.Second, func() string {
-		if n := p.on("app:v2"); n < 4 {
+	p.Ready("web", 20, time.Minute)
+	before, r := kit.Identities(p.Pods()), p.Record()
+	p.Image("web", "app:v2")
+	p.Eventually(30*time.Second, func() string {
+		if n := p.On("app:v2"); n < 4 {
 			return fmt.Sprintf("%d pods are patched", n)
 		}
 		return ""
@@ -85,14 +86,14 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	if err := a.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.on("app:v2"); n == 20 {
+	if n := p.On("app:v2"); n == 20 {
 		t.Fatal("the release was over before the agent was killed")
 	}
-	p.agent("agent-successor")
+	p.Agent("agent-successor")
 	// The Lease of a killed holder has to expire first.
-	p.ready("web", 20, 2*time.Minute)
-	p.inPlace(before, 1)
-	if seen := r.seen(); seen.unready > 5 || len(seen.problems) > 0 || seen.created+seen.deleted > 0 {
+	p.Ready("web", 20, 2*time.Minute)
+	p.InPlace(before, 1)
+	if seen := r.Seen(); seen.Unready > 5 || len(seen.Problems) > 0 || seen.Created+seen.Deleted > 0 {
 		t.Errorf("seen %+v", seen)
 	}
 }
@@ -101,13 +102,13 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 func TestIdle(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
-	first := p.agent("agent-idle")
-	p.app("web", "app:v1", `
+	first := p.Agent("agent-idle")
+	p.App("web", "app:v1", `
 replicas: 5
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
-	p.ready("web", 5, time.Minute)
-	p.image("web", "app:v2")
-	p.ready("web", 5, time.Minute)
+	p.Ready("web", 5, time.Minute)
+	p.Image("web", "app:v2")
+	p.Ready("web", 5, time.Minute)
 	time.Sleep(2 * time.Second)
 	mark, err := p.Mark()
 	if err != nil {
@@ -116,7 +117,7 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	quiet := func(when string) {
 		t.Helper()
 		notLeases := func(e lab.AuditEvent) bool { return e.Resource() != "leases" }
-		events, err := p.Since(mark, lab.ByUser(user), lab.Writes, notLeases)
+		events, err := p.Since(mark, lab.ByUser(kit.User), lab.Writes, notLeases)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,33 +130,33 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	if err := first.Stop(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	p.agent("agent-idle-2")
+	p.Agent("agent-idle-2")
 	time.Sleep(12 * time.Second)
 	quiet("after a restart")
 	// The second is at work all the same.
-	p.patch("web", `{spec: {replicas: 6}}`)
-	p.ready("web", 6, 30*time.Second)
+	p.Merge("web", `{spec: {replicas: 6}}`)
+	p.Ready("web", 6, 30*time.Second)
 }
 
 // TestB141: two agents that both think they lead.
 func TestB141(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
-	p.agent("agent-a", "--leader-elect=false")
-	p.agent("agent-b", "--leader-elect=false")
-	p.app("web", "app:v1", `
+	p.Agent("agent-a", "--leader-elect=false")
+	p.Agent("agent-b", "--leader-elect=false")
+	p.App("web", "app:v1", `
 replicas: 10
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 3}`)
-	p.ready("web", 10, time.Minute)
-	if n := len(p.pods()); n != 10 {
+	p.Ready("web", 10, time.Minute)
+	if n := len(p.Pods()); n != 10 {
 		t.Fatalf("%d pods", n)
 	}
-	before, r := identities(p.pods()), p.record()
+	before, r := kit.Identities(p.Pods()), p.Record()
 	for i, image := range []string{"app:v2", "app:v3"} {
-		p.image("web", image)
-		cs := p.ready("web", 10, time.Minute)
-		p.inPlace(before, int32(i)+1)
-		for name, pod := range p.pods() {
+		p.Image("web", image)
+		cs := p.Ready("web", 10, time.Minute)
+		p.InPlace(before, int32(i)+1)
+		for name, pod := range p.Pods() {
 			var state inplace.State
 			if err := json.Unmarshal([]byte(pod.Annotations[appsv1alpha1.AnnotationInPlaceState]), &state); err != nil {
 				t.Fatal(err)
@@ -165,26 +166,26 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 3}`)
 			}
 		}
 	}
-	p.patch("web", `{spec: {replicas: 15}}`)
-	p.ready("web", 15, time.Minute)
-	p.patch("web", `{spec: {replicas: 5}}`)
-	p.ready("web", 5, time.Minute)
-	p.during(3*time.Second, func() string { return is(len(p.pods()), 5) })
-	seen := r.seen()
-	if len(seen.problems) > 0 || seen.created != 5 || seen.deleted != 10 {
-		t.Errorf("created %d and deleted %d pods, want 5 and 10; problems %v", seen.created, seen.deleted, seen.problems)
+	p.Merge("web", `{spec: {replicas: 15}}`)
+	p.Ready("web", 15, time.Minute)
+	p.Merge("web", `{spec: {replicas: 5}}`)
+	p.Ready("web", 5, time.Minute)
+	p.During(3*time.Second, func() string { return is(len(p.Pods()), 5) })
+	seen := r.Seen()
+	if len(seen.Problems) > 0 || seen.Created != 5 || seen.Deleted != 10 {
+		t.Errorf("created %d and deleted %d pods, want 5 and 10; problems %v", seen.Created, seen.Deleted, seen.Problems)
 	}
 	// Each kept the budget as it had seen it; both together may exceed it only by what one had not seen of the other.
-	t.Logf("at most %d pods were unready at once", seen.unready)
+	t.Logf("at most %d pods were unready at once", seen.Unready)
 }
 
 // TestPeerActive: while OpenKruise is alive the agent writes to no object of its kinds.
 func TestPeerActive(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
-	p.agent("agent-peer")
-	p.app("web", "app:v1", `replicas: 2`)
-	p.ready("web", 2, time.Minute)
+	p.Agent("agent-peer")
+	p.App("web", "app:v1", `replicas: 2`)
+	p.Ready("web", 2, time.Minute)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kruise-system"}}
 	if err := p.Create(t.Context(), ns); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
@@ -201,12 +202,12 @@ func TestPeerActive(t *testing.T) {
 	note := func() string {
 		own := &coordinationv1.Lease{}
 		key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: agent.Name}
-		if err := p.cluster.Get(t.Context(), key, own); err != nil {
+		if err := p.Cluster.Get(t.Context(), key, own); err != nil {
 			t.Fatal(err)
 		}
 		return own.Annotations[appsv1alpha1.AnnotationPeerActive]
 	}
-	p.eventually(20*time.Second, func() string {
+	p.Eventually(20*time.Second, func() string {
 		if got := note(); got != "kruise-0" {
 			return fmt.Sprintf("our Lease names %q", got)
 		}
@@ -216,20 +217,20 @@ func TestPeerActive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.patch("web", `{spec: {replicas: 4}}`)
+	p.Merge("web", `{spec: {replicas: 4}}`)
 	time.Sleep(5 * time.Second)
-	events, err := p.Since(mark, lab.ByUser(user), lab.Writes, func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.ns })
+	events, err := p.Since(mark, lab.ByUser(kit.User), lab.Writes, func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(events) != 0 || len(p.pods()) != 2 {
-		t.Errorf("%d writes while a peer is alive, %d pods", len(events), len(p.pods()))
+	if len(events) != 0 || len(p.Pods()) != 2 {
+		t.Errorf("%d writes while a peer is alive, %d pods", len(events), len(p.Pods()))
 	}
 	if err := p.Delete(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	p.ready("web", 4, 30*time.Second)
-	p.eventually(20*time.Second, func() string { return note() })
+	p.Ready("web", 4, 30*time.Second)
+	p.Eventually(20*time.Second, func() string { return note() })
 }
 
 // TestForeignCRD: through a CRD without our rules and fields (OpenKruise's), a partition that cannot be read moves no pod
@@ -247,23 +248,23 @@ func TestForeignCRD(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	p.agent("agent-foreign")
-	p.app("web", "app:v1", `
+	p.Agent("agent-foreign")
+	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceIfPossible}`)
-	p.ready("web", 3, time.Minute)
+	p.Ready("web", 3, time.Minute)
 	for _, bad := range []string{`"abc"`, `"50"`, `-1`} {
-		p.patch("web", `{spec: {updateStrategy: {partition: `+bad+`}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
-		p.eventually(10*time.Second, func() string {
-			c := p.condition("web", appsv1alpha1.ConditionInvalid)
-			if c == nil || c.ObservedGeneration != p.get("web").Generation || !strings.Contains(c.Message, "spec.updateStrategy.partition") {
-				return "Invalid: " + text(c)
+		p.Merge("web", `{spec: {updateStrategy: {partition: `+bad+`}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
+		p.Eventually(10*time.Second, func() string {
+			c := p.Condition("web", appsv1alpha1.ConditionInvalid)
+			if c == nil || c.ObservedGeneration != p.CloneSet("web").Generation || !strings.Contains(c.Message, "spec.updateStrategy.partition") {
+				return "Invalid: " + kit.Text(c)
 			}
 			return ""
 		})
-		p.during(2*time.Second, func() string { return is(p.on("app:v1"), 3) })
+		p.During(2*time.Second, func() string { return is(p.On("app:v1"), 3) })
 	}
-	for _, pod := range p.pods() {
+	for _, pod := range p.Pods() {
 		if err := p.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
@@ -276,15 +277,15 @@ updateStrategy: {type: InPlaceIfPossible}`)
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Second)
-	events, err := p.Since(mark, lab.ByUser(user), lab.Writes, lab.On("clonesets/status"))
+	events, err := p.Since(mark, lab.ByUser(kit.User), lab.Writes, lab.On("clonesets/status"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(events) != 0 {
 		t.Errorf("%d writes of a status that does not change", len(events))
 	}
-	p.patch("web", `{spec: {updateStrategy: {partition: 0}}}`)
-	p.ready("web", 3, time.Minute)
+	p.Merge("web", `{spec: {updateStrategy: {partition: 0}}}`)
+	p.Ready("web", 3, time.Minute)
 }
 
 // dropRules removes what admission checks beyond types.

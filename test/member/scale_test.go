@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
 )
 
@@ -28,8 +29,8 @@ func gates(pod *corev1.Pod) []string {
 // observed waits until the agent has seen the present generation.
 func (p place) observed(name string) {
 	p.Helper()
-	p.eventually(30*time.Second, func() string {
-		if cs := p.get(name); cs.Status.ObservedGeneration != cs.Generation {
+	p.Eventually(30*time.Second, func() string {
+		if cs := p.CloneSet(name); cs.Status.ObservedGeneration != cs.Generation {
 			return "not observed"
 		}
 		return ""
@@ -39,10 +40,10 @@ func (p place) observed(name string) {
 // allOn waits for so many pods on an image and ready, none on another.
 func (p place) allOn(n int, image string, within time.Duration) {
 	p.Helper()
-	p.eventually(within, func() string {
-		pods, on := p.pods(), 0
+	p.Eventually(within, func() string {
+		pods, on := p.Pods(), 0
 		for _, pod := range pods {
-			if pod.Spec.Containers[0].Image == image && podReady(pod) {
+			if pod.Spec.Containers[0].Image == image && kit.PodReady(pod) {
 				on++
 			}
 		}
@@ -67,16 +68,16 @@ func TestB001(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
-			p.app("web", "app:v1", fmt.Sprintf(`
+			p.App("web", "app:v1", fmt.Sprintf(`
 replicas: %d
 updateStrategy: {type: InPlaceIfPossible, partition: "%s"}`, tc.replicas, tc.partition))
-			p.ready("web", tc.replicas, time.Minute)
-			p.image("web", "app:v2")
-			cs := p.ready("web", tc.updated, time.Minute)
+			p.Ready("web", tc.replicas, time.Minute)
+			p.Image("web", "app:v2")
+			cs := p.Ready("web", tc.updated, time.Minute)
 			if cs.Status.ExpectedUpdatedReplicas != tc.updated {
 				t.Errorf("expected %d", cs.Status.ExpectedUpdatedReplicas)
 			}
-			p.during(3*time.Second, func() string { return is(p.on("app:v2"), int(tc.updated)) })
+			p.During(3*time.Second, func() string { return is(p.On("app:v2"), int(tc.updated)) })
 		})
 	}
 }
@@ -85,15 +86,15 @@ updateStrategy: {type: InPlaceIfPossible, partition: "%s"}`, tc.replicas, tc.par
 func TestB005(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", "replicas: 1\nupdateStrategy: {maxUnavailable: 5}")
+	p.App("web", "app:v1", "replicas: 1\nupdateStrategy: {maxUnavailable: 5}")
 	for _, bad := range []string{`maxUnavailable: "5"`, `maxSurge: "2"`} {
 		field, _, _ := strings.Cut(bad, ":")
-		err := p.tryPatch("web", `{spec: {updateStrategy: {`+bad+`}}}`)
+		err := p.TryMerge("web", `{spec: {updateStrategy: {`+bad+`}}}`)
 		if err == nil || !strings.Contains(err.Error(), "spec.updateStrategy."+field) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if err := p.tryPatch("web", `{spec: {updateStrategy: {maxUnavailable: "50%"}}}`); err != nil {
+	if err := p.TryMerge("web", `{spec: {updateStrategy: {maxUnavailable: "50%"}}}`); err != nil {
 		t.Error(err)
 	}
 }
@@ -105,19 +106,19 @@ func TestB007(t *testing.T) {
 		t.Run(good, func(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
-			p.app("web", "app:v1", fmt.Sprintf(`
+			p.App("web", "app:v1", fmt.Sprintf(`
 replicas: 4
 updateStrategy: {type: InPlaceIfPossible, partition: %s}`, good))
-			p.ready("web", 4, time.Minute)
-			p.image("web", "app:v2")
-			p.ready("web", 0, time.Minute)
-			p.during(3*time.Second, func() string { return is(p.on("app:v1"), 4) })
+			p.Ready("web", 4, time.Minute)
+			p.Image("web", "app:v2")
+			p.Ready("web", 0, time.Minute)
+			p.During(3*time.Second, func() string { return is(p.On("app:v1"), 4) })
 		})
 	}
 	p := in(t, steady)
-	p.app("web", "app:v1", `replicas: 1`)
+	p.App("web", "app:v1", `replicas: 1`)
 	for _, bad := range []string{`"-10%"`, `"#%"`, `"90#"`, `""`, `"abc"`, `"50"`, `-1`} {
-		err := p.tryPatch("web", `{spec: {updateStrategy: {partition: `+bad+`}}}`)
+		err := p.TryMerge("web", `{spec: {updateStrategy: {partition: `+bad+`}}}`)
 		if err == nil || !strings.Contains(err.Error(), "spec.updateStrategy.partition") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -128,15 +129,15 @@ updateStrategy: {type: InPlaceIfPossible, partition: %s}`, good))
 func TestB013(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 8
 updateStrategy: {type: InPlaceIfPossible, partition: 5, maxUnavailable: 3}`)
-	p.ready("web", 8, time.Minute)
-	p.image("web", "app:v2")
-	p.ready("web", 3, time.Minute)
-	p.patch("web", `{spec: {updateStrategy: {partition: 7}}}`)
-	p.during(8*time.Second, func() string { return is(p.on("app:v2"), 3) })
-	for _, pod := range p.pods() {
+	p.Ready("web", 8, time.Minute)
+	p.Image("web", "app:v2")
+	p.Ready("web", 3, time.Minute)
+	p.Merge("web", `{spec: {updateStrategy: {partition: 7}}}`)
+	p.During(8*time.Second, func() string { return is(p.On("app:v2"), 3) })
+	for _, pod := range p.Pods() {
 		if pod.Spec.Containers[0].Image == "app:v2" {
 			if err := p.Delete(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -144,8 +145,8 @@ updateStrategy: {type: InPlaceIfPossible, partition: 5, maxUnavailable: 3}`)
 			break
 		}
 	}
-	p.eventually(30*time.Second, func() string {
-		if old, fresh := p.on("app:v1"), p.on("app:v2"); old != 6 || fresh != 2 {
+	p.Eventually(30*time.Second, func() string {
+		if old, fresh := p.On("app:v1"), p.On("app:v2"); old != 6 || fresh != 2 {
 			return fmt.Sprintf("%d old and %d new, want 6 and 2", old, fresh)
 		}
 		return ""
@@ -156,34 +157,34 @@ updateStrategy: {type: InPlaceIfPossible, partition: 5, maxUnavailable: 3}`)
 func TestHold(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceIfPossible, partition: "100%"}`)
-	first := p.ready("web", 3, time.Minute).Status.CurrentRevision
-	p.image("web", "app:v2")
-	r := p.record()
+	first := p.Ready("web", 3, time.Minute).Status.CurrentRevision
+	p.Image("web", "app:v2")
+	r := p.Record()
 	for i, replicas := range []int{6, 2, 0, 4} {
-		p.patch("web", fmt.Sprintf(`{spec: {replicas: %d}}`, replicas))
+		p.Merge("web", fmt.Sprintf(`{spec: {replicas: %d}}`, replicas))
 		p.allOn(replicas, "app:v1", 30*time.Second)
-		p.ready("web", 0, 30*time.Second)
-		if s := p.get("web").Status; s.CurrentRevision != first || s.UpdateRevision == first {
+		p.Ready("web", 0, 30*time.Second)
+		if s := p.CloneSet("web").Status; s.CurrentRevision != first || s.UpdateRevision == first {
 			t.Fatalf("step %d: current %s, update %s, want current %s", i, s.CurrentRevision, s.UpdateRevision, first)
 		}
 	}
-	if err := p.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(p.ns)); err != nil {
+	if err := p.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(p.NS)); err != nil {
 		t.Fatal(err)
 	}
-	p.eventually(30*time.Second, func() string { return is(r.seen().created, 3+4+4) })
+	p.Eventually(30*time.Second, func() string { return is(r.Seen().Created, 3+4+4) })
 	p.allOn(4, "app:v1", 30*time.Second)
-	if seen := r.seen(); seen.most["app:v2"] != 0 {
-		t.Errorf("%d pods of the new revision", seen.most["app:v2"])
+	if seen := r.Seen(); seen.Most["app:v2"] != 0 {
+		t.Errorf("%d pods of the new revision", seen.Most["app:v2"])
 	}
-	p.patch("web", `{spec: {updateStrategy: {partition: "50%"}}}`)
-	p.ready("web", 2, time.Minute)
-	p.patch("web", `{spec: {replicas: 8}}`)
-	p.ready("web", 4, time.Minute)
-	if seen := r.seen(); seen.most["app:v2"] != 4 {
-		t.Errorf("%d pods of the new revision, 4 were granted", seen.most["app:v2"])
+	p.Merge("web", `{spec: {updateStrategy: {partition: "50%"}}}`)
+	p.Ready("web", 2, time.Minute)
+	p.Merge("web", `{spec: {replicas: 8}}`)
+	p.Ready("web", 4, time.Minute)
+	if seen := r.Seen(); seen.Most["app:v2"] != 4 {
+		t.Errorf("%d pods of the new revision, 4 were granted", seen.Most["app:v2"])
 	}
 }
 
@@ -192,16 +193,16 @@ updateStrategy: {type: InPlaceIfPossible, partition: "100%"}`)
 func TestCurrentRevisionIsTheFirst(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 6
 updateStrategy: {type: InPlaceIfPossible}`)
-	r := p.record()
+	r := p.Record()
 	p.observed("web")
-	p.patch("web", `{spec: {updateStrategy: {partition: "100%"}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
+	p.Merge("web", `{spec: {updateStrategy: {partition: "100%"}, template: {spec: {containers: [{name: main, image: "app:v2"}]}}}}`)
 	p.allOn(6, "app:v1", 30*time.Second)
-	p.during(3*time.Second, func() string { return is(p.on("app:v1"), 6) })
-	if seen := r.seen(); seen.most["app:v2"] != 0 {
-		t.Errorf("%d pods of the new revision", seen.most["app:v2"])
+	p.During(3*time.Second, func() string { return is(p.On("app:v1"), 6) })
+	if seen := r.Seen(); seen.Most["app:v2"] != 0 {
+		t.Errorf("%d pods of the new revision", seen.Most["app:v2"])
 	}
 }
 
@@ -215,12 +216,12 @@ func TestB065(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
-			p.app("web", "app:v1", "replicas: 0\nupdateStrategy: "+strategy)
+			p.App("web", "app:v1", "replicas: 0\nupdateStrategy: "+strategy)
 			p.observed("web")
-			p.patch("web", `{spec: {replicas: 2}}`)
+			p.Merge("web", `{spec: {replicas: 2}}`)
 			p.allOn(2, "app:v1", time.Minute)
-			for name, pod := range p.pods() {
-				if !podCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
+			for name, pod := range p.Pods() {
+				if !kit.PodCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
 					t.Errorf("%s: the gate is not True", name)
 				}
 				// By one clock, the node's: a busy machine is not the agent's fault.
@@ -239,18 +240,18 @@ func TestB065(t *testing.T) {
 func TestB069(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `replicas: 0`)
+	p.App("web", "app:v1", `replicas: 0`)
 	mark, err := p.Mark()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.patch("web", `{spec: {replicas: 5}}`)
+	p.Merge("web", `{spec: {replicas: 5}}`)
 	for i := range 10 {
-		p.patch("web", fmt.Sprintf(`{metadata: {annotations: {forced: "%d"}}}`, i))
+		p.Merge("web", fmt.Sprintf(`{metadata: {annotations: {forced: "%d"}}}`, i))
 	}
-	p.ready("web", 5, time.Minute)
-	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.ns }
-	events, err := p.Since(mark, lab.ByUser(user), here, lab.On("pods"))
+	p.Ready("web", 5, time.Minute)
+	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
+	events, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,14 +271,14 @@ func TestB121(t *testing.T) {
 	long := "a23456789-123456789-123456789-123456789-123456789-1234567"
 	twin := long + "-x"
 	for _, name := range []string{long, twin + "1", twin + "2"} {
-		p.app(name, "app:v1", `
+		p.App(name, "app:v1", `
 replicas: 2
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 2}`)
 	}
 	for _, name := range []string{long, twin + "1", twin + "2"} {
-		p.ready(name, 2, time.Minute)
+		p.Ready(name, 2, time.Minute)
 	}
-	before := identities(p.pods())
+	before := kit.Identities(p.Pods())
 	if len(before) != 6 {
 		t.Fatalf("%d pods, want 6", len(before))
 	}
@@ -287,32 +288,32 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 2}`)
 		}
 	}
 	for _, name := range []string{long, twin + "1", twin + "2"} {
-		p.image(name, "app:v2")
+		p.Image(name, "app:v2")
 	}
 	for _, name := range []string{long, twin + "1", twin + "2"} {
-		p.ready(name, 2, time.Minute)
+		p.Ready(name, 2, time.Minute)
 	}
-	p.inPlace(before, 1)
+	p.InPlace(before, 1)
 }
 
 // TestOnDelete is the nested shape's: pods move when somebody deletes them.
 func TestOnDelete(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}}`)
-	p.ready("web", 3, time.Minute)
-	p.image("web", "app:v2")
-	p.during(5*time.Second, func() string { return is(p.on("app:v1"), 3) })
-	for _, pod := range p.pods() {
+	p.Ready("web", 3, time.Minute)
+	p.Image("web", "app:v2")
+	p.During(5*time.Second, func() string { return is(p.On("app:v1"), 3) })
+	for _, pod := range p.Pods() {
 		if err := p.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
 		break
 	}
-	p.eventually(30*time.Second, func() string {
-		if old, fresh := p.on("app:v1"), p.on("app:v2"); old != 2 || fresh != 1 {
+	p.Eventually(30*time.Second, func() string {
+		if old, fresh := p.On("app:v1"), p.On("app:v2"); old != 2 || fresh != 1 {
 			return fmt.Sprintf("%d old and %d new, want 2 and 1", old, fresh)
 		}
 		return ""
@@ -323,24 +324,24 @@ updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossi
 func TestReCreate(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 4
 updateStrategy: {type: ReCreate, maxUnavailable: 1}`)
-	p.ready("web", 4, time.Minute)
-	before := identities(p.pods())
-	p.image("web", "app:v2")
-	cs := p.ready("web", 4, time.Minute)
-	for name, pod := range p.pods() {
+	p.Ready("web", 4, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Image("web", "app:v2")
+	cs := p.Ready("web", 4, time.Minute)
+	for name, pod := range p.Pods() {
 		// The name may be one that was free again; the pod is another.
-		if before[name].UID == pod.UID || pod.Spec.Containers[0].Image != "app:v2" || restarts(pod) != 0 {
-			t.Errorf("%s: %s", name, text(pod.Status))
+		if before[name].UID == pod.UID || pod.Spec.Containers[0].Image != "app:v2" || kit.Restarts(pod) != 0 {
+			t.Errorf("%s: %s", name, kit.Text(pod.Status))
 		}
 	}
 	if cs.Status.Underway == nil || cs.Status.Underway.Recreated != 4 || cs.Status.Underway.UpdatedInPlace != 0 {
-		t.Errorf("underway %s", text(cs.Status.Underway))
+		t.Errorf("underway %s", kit.Text(cs.Status.Underway))
 	}
 	if cs.Status.CurrentRevision != cs.Status.UpdateRevision {
-		t.Errorf("status %s", text(cs.Status))
+		t.Errorf("status %s", kit.Text(cs.Status))
 	}
 }
 
@@ -348,25 +349,25 @@ updateStrategy: {type: ReCreate, maxUnavailable: 1}`)
 func TestRecreateWhereInPlaceIsNotPossible(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `
+	p.App("web", "app:v1", `
 replicas: 2
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1}`)
-	p.ready("web", 2, time.Minute)
-	before := identities(p.pods())
-	p.patch("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v2", env: [{name: A, value: b}]}]}}}}`)
-	p.ready("web", 2, time.Minute)
-	for name, id := range identities(p.pods()) {
+	p.Ready("web", 2, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Merge("web", `{spec: {template: {spec: {containers: [{name: main, image: "app:v2", env: [{name: A, value: b}]}]}}}}`)
+	p.Ready("web", 2, time.Minute)
+	for name, id := range kit.Identities(p.Pods()) {
 		if before[name] == id {
 			t.Errorf("%s was not replaced", name)
 		}
 	}
-	p.eventually(10*time.Second, func() string {
-		for _, note := range p.notes() {
+	p.Eventually(10*time.Second, func() string {
+		for _, note := range p.Notes() {
 			if strings.Contains(note, "env") {
 				return ""
 			}
 		}
-		return "no event names the field: " + text(p.notes())
+		return "no event names the field: " + kit.Text(p.Notes())
 	})
 }
 
@@ -374,18 +375,18 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1}`)
 func TestFailedPodIsReplaced(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.app("web", "app:v1", `replicas: 2`)
-	p.ready("web", 2, time.Minute)
+	p.App("web", "app:v1", `replicas: 2`)
+	p.Ready("web", 2, time.Minute)
 	var gone *corev1.Pod
-	for _, gone = range p.pods() {
+	for _, gone = range p.Pods() {
 		break
 	}
 	evict := client.RawPatch(types.MergePatchType, []byte(`{"status": {"phase": "Failed", "reason": "Evicted"}}`))
 	if err := p.Status().Patch(t.Context(), gone, evict); err != nil {
 		t.Fatal(err)
 	}
-	p.eventually(30*time.Second, func() string {
-		if p.pods()[gone.Name] != nil {
+	p.Eventually(30*time.Second, func() string {
+		if p.Pods()[gone.Name] != nil {
 			return "the failed pod is still there"
 		}
 		return ""
@@ -397,7 +398,7 @@ func TestFailedPodIsReplaced(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	p.create(`
+	p.Make(`
 apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
 metadata: {name: web}
@@ -410,22 +411,22 @@ spec:
     spec:
       fieldOfTomorrow: {a: b}
       containers: [{name: main, image: "app:v1"}]`)
-	p.ready("web", 1, time.Minute)
+	p.Ready("web", 1, time.Minute)
 	for kind, field := range map[string]string{
 		appsv1alpha1.ConditionNotActedOn:    "spec.progressDeadlineSeconds",
 		appsv1alpha1.ConditionUnknownFields: "fieldOfTomorrow",
 	} {
-		c := p.condition("web", kind)
+		c := p.Condition("web", kind)
 		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, field) {
-			t.Errorf("%s: %s", kind, text(c))
+			t.Errorf("%s: %s", kind, kit.Text(c))
 			continue
 		}
-		p.eventually(10*time.Second, func() string { return is(p.noted(c.Message), 1) })
+		p.Eventually(10*time.Second, func() string { return is(p.Noted(c.Message), 1) })
 	}
-	p.patch("web", `{spec: {progressDeadlineSeconds: null}}`)
-	p.eventually(10*time.Second, func() string {
-		if c := p.condition("web", appsv1alpha1.ConditionNotActedOn); c != nil {
-			return "still there: " + text(c)
+	p.Merge("web", `{spec: {progressDeadlineSeconds: null}}`)
+	p.Eventually(10*time.Second, func() string {
+		if c := p.Condition("web", appsv1alpha1.ConditionNotActedOn); c != nil {
+			return "still there: " + kit.Text(c)
 		}
 		return ""
 	})

@@ -1,0 +1,380 @@
+//go:build lab
+
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	agent "github.com/underway-dev/underway/member"
+	"github.com/underway-dev/underway/test/lab"
+)
+
+// Place is one namespace of one cluster, for one test.
+type Place struct {
+	*testing.T
+	Cluster
+	NS string
+}
+
+// In makes a namespace for a test; it is deleted when the test ends.
+func In(t *testing.T, c Cluster) Place {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	if err := c.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), ns) })
+	return Place{T: t, Cluster: c, NS: ns.Name}
+}
+
+// Agent starts an agent on the cluster for the time of the test.
+func (p Place) Agent(name string, args ...string) *lab.Process {
+	p.Helper()
+	a, err := p.StartAgent(name, args...)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = a.Stop(10 * time.Second) })
+	return a
+}
+
+// App is a CloneSet of one container. spec, YAML of CloneSetSpec, is added to it.
+func (p Place) App(name, image, spec string) {
+	p.Helper()
+	p.Make(fmt.Sprintf(`
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: %[1]s}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      containers: [{name: main, image: "%[2]s"}]
+%[3]s`, name, image, indent(spec)))
+}
+
+func indent(spec string) string {
+	lines := strings.Split(strings.TrimSpace(spec), "\n")
+	return "  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+func (p Place) Make(text string) {
+	p.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		p.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetNamespace(p.NS)
+	if err := p.Create(p.Context(), u); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// Merge merges YAML into a CloneSet.
+func (p Place) Merge(name, text string) {
+	p.Helper()
+	if err := p.TryMerge(name, text); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p Place) TryMerge(name, text string) error {
+	body, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return err
+	}
+	cs := &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS, Name: name}}
+	return p.Patch(p.Context(), cs, client.RawPatch(types.MergePatchType, body))
+}
+
+// Image changes the image of an app, and nothing else.
+func (p Place) Image(name, image string) {
+	p.Helper()
+	body := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, image)
+	cs := &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS, Name: name}}
+	if err := p.Patch(p.Context(), cs, client.RawPatch(types.JSONPatchType, []byte(body))); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p Place) CloneSet(name string) *appsv1alpha1.CloneSet {
+	p.Helper()
+	cs := &appsv1alpha1.CloneSet{}
+	if err := p.Get(p.Context(), client.ObjectKey{Namespace: p.NS, Name: name}, cs); err != nil {
+		p.Fatal(err)
+	}
+	return cs
+}
+
+// Pods are those of the namespace that are not being deleted, by name.
+func (p Place) Pods() map[string]*corev1.Pod {
+	p.Helper()
+	var list corev1.PodList
+	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
+		p.Fatal(err)
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			pods[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return pods
+}
+
+// On counts pods whose spec has an image.
+func (p Place) On(image string) int {
+	p.Helper()
+	n := 0
+	for _, pod := range p.Pods() {
+		if pod.Spec.Containers[0].Image == image {
+			n++
+		}
+	}
+	return n
+}
+
+// Eventually waits until check says nothing, and fails with the last it said.
+func (p Place) Eventually(within time.Duration, check func() string) {
+	p.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		said := check()
+		if said == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("after %s: %s", within, said)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// During checks for a while that check says nothing.
+func (p Place) During(d time.Duration, check func() string) {
+	p.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		if said := check(); said != "" {
+			p.Fatal(said)
+		}
+	}
+}
+
+// Ready waits until an app is done: observed, condition Ready, and this many pods updated and ready.
+func (p Place) Ready(name string, updatedReady int32, within time.Duration) *appsv1alpha1.CloneSet {
+	p.Helper()
+	var cs *appsv1alpha1.CloneSet
+	p.Eventually(within, func() string {
+		cs = p.CloneSet(name)
+		s := cs.Status
+		switch {
+		case s.ObservedGeneration != cs.Generation:
+			return fmt.Sprintf("generation %d of %d observed", s.ObservedGeneration, cs.Generation)
+		case !meta.IsStatusConditionTrue(s.Conditions, appsv1alpha1.ConditionReady):
+			return "not Ready: " + Text(s)
+		case s.UpdatedReadyReplicas != updatedReady:
+			return fmt.Sprintf("%d pods are updated and ready, want %d", s.UpdatedReadyReplicas, updatedReady)
+		}
+		return ""
+	})
+	return cs
+}
+
+// Text is v as JSON.
+func Text(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+func (p Place) Condition(name, kind string) *metav1.Condition {
+	p.Helper()
+	return meta.FindStatusCondition(p.CloneSet(name).Status.Conditions, kind)
+}
+
+func PodReady(pod *corev1.Pod) bool { return PodCondition(pod, corev1.PodReady) }
+
+func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Identity is what an in-place update must not change.
+type Identity struct {
+	UID  types.UID
+	IP   string
+	Node string
+}
+
+func Identities(pods map[string]*corev1.Pod) map[string]Identity {
+	out := map[string]Identity{}
+	for name, pod := range pods {
+		out[name] = Identity{pod.UID, pod.Status.PodIP, pod.Spec.NodeName}
+	}
+	return out
+}
+
+func Restarts(pod *corev1.Pod) int32 {
+	var n int32
+	for _, s := range pod.Status.ContainerStatuses {
+		n += s.RestartCount
+	}
+	return n
+}
+
+// Worst is the worst that a recorder saw.
+type Worst struct {
+	// Unready is the most pods that were not Ready at once.
+	Unready int
+	// Most is the most pods that had an image at once.
+	Most map[string]int
+	// Deleted counts pods that went away, Created those that came.
+	Deleted, Created int
+	// Problems are pods that were patched while they were Ready.
+	Problems []string
+}
+
+// Recorder watches the pods of a namespace.
+type Recorder struct {
+	mu   sync.Mutex
+	pods map[types.UID]*corev1.Pod
+	Worst
+}
+
+// Record starts a recorder; it ends with the test.
+func (p Place) Record() *Recorder {
+	p.Helper()
+	var list corev1.PodList
+	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
+		p.Fatal(err)
+	}
+	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}}}
+	for i := range list.Items {
+		r.pods[list.Items[i].UID] = &list.Items[i]
+	}
+	r.look()
+	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
+		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(w.Stop)
+	go func() {
+		for e := range w.ResultChan() {
+			r.see(e)
+		}
+	}()
+	return r
+}
+
+func (r *Recorder) see(e watch.Event) {
+	pod, ok := e.Object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Type == watch.Deleted {
+		delete(r.pods, pod.UID)
+		r.Deleted++
+		r.look()
+		return
+	}
+	was := r.pods[pod.UID]
+	if was == nil {
+		r.Created++
+	} else if PodReady(was) && was.Spec.Containers[0].Image != pod.Spec.Containers[0].Image {
+		r.Problems = append(r.Problems, fmt.Sprintf("pod %s was patched while it was Ready", pod.Name))
+	}
+	r.pods[pod.UID] = pod
+	r.look()
+}
+
+func (r *Recorder) look() {
+	unready, images := 0, map[string]int{}
+	for _, pod := range r.pods {
+		if !PodReady(pod) {
+			unready++
+		}
+		images[pod.Spec.Containers[0].Image]++
+	}
+	r.Unready = max(r.Unready, unready)
+	for image, n := range images {
+		r.Most[image] = max(r.Most[image], n)
+	}
+}
+
+// Seen returns the worst that was seen so far.
+func (r *Recorder) Seen() Worst {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.Worst
+	w.Most = maps.Clone(w.Most)
+	return w
+}
+
+// InPlace checks that the pods are the ones they were, each restarted so often.
+func (p Place) InPlace(before map[string]Identity, restarted int32) {
+	p.Helper()
+	pods := p.Pods()
+	if diff := cmp.Diff(before, Identities(pods)); diff != "" {
+		p.Errorf("pods changed (-before +after):\n%s", diff)
+	}
+	for name, pod := range pods {
+		if Restarts(pod) != restarted {
+			p.Errorf("%s restarted %d times, want %d", name, Restarts(pod), restarted)
+		}
+	}
+}
+
+// Notes are the events of the namespace that are not of Kubernetes itself.
+func (p Place) Notes() []string {
+	p.Helper()
+	var list eventsv1.EventList
+	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
+		p.Fatal(err)
+	}
+	var notes []string
+	for i := range list.Items {
+		if list.Items[i].ReportingController == agent.Name {
+			notes = append(notes, list.Items[i].Note)
+		}
+	}
+	return notes
+}
+
+// Noted counts the events that say just that.
+func (p Place) Noted(note string) int {
+	n := 0
+	for _, is := range p.Notes() {
+		if is == note {
+			n++
+		}
+	}
+	return n
+}
