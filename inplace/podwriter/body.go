@@ -32,12 +32,15 @@ type bodyMetadata struct {
 }
 
 type bodySpec struct {
-	Containers []bodyContainer `json:"containers"`
+	Containers     []bodyContainer `json:"containers,omitempty"`
+	InitContainers []bodyContainer `json:"initContainers,omitempty"`
 }
 
+// bodyContainer changes one container, found by its name: injected ones keep their place and their content.
 type bodyContainer struct {
-	Name  string `json:"name"`
-	Image string `json:"image"`
+	Name      string                       `json:"name"`
+	Image     string                       `json:"image,omitempty"`
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 }
 
 type bodyStatus struct {
@@ -51,7 +54,8 @@ type bodyCondition struct {
 	LastTransitionTime string                 `json:"lastTransitionTime"`
 }
 
-// Body is the JSON that is sent for a patch, a strategic merge patch, and the subresource it goes to ("" or "status").
+// Body is the JSON that is sent for a patch, a strategic merge patch, and the subresource it goes to ("", "status" or
+// "resize"). Of an Update with resources it is the first request; the second is that of a Resize.
 func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 	if p.UID == "" || p.ResourceVersion == "" {
 		return nil, "", fmt.Errorf("patching pod %s/%s: no UID or resourceVersion to hold it to", p.Namespace, p.Name)
@@ -65,7 +69,12 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 	case inplace.PatchUpdate, inplace.PatchRepair:
 		b.Metadata.Labels, b.Metadata.Annotations = p.Metadata.Labels, p.Metadata.Annotations
 		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
-		b.Spec = images(p.Images)
+		b.Spec = spec(images(p.Images), images(p.InitImages))
+	case inplace.PatchResize:
+		b.Spec, subresource = spec(resources(p.Resources), resources(p.InitResources)), "resize"
+		if b.Spec == nil {
+			return nil, "", fmt.Errorf("patching pod %s/%s: a resize that names no container", p.Namespace, p.Name)
+		}
 	default:
 		return nil, "", fmt.Errorf("patching pod %s/%s: unknown kind of patch %q", p.Namespace, p.Name, p.Kind)
 	}
@@ -84,13 +93,27 @@ func gate(status corev1.ConditionStatus, reason string, at time.Time) *bodyStatu
 	return &bodyStatus{Conditions: []bodyCondition{c}}
 }
 
-func images(byName map[string]string) *bodySpec {
-	if len(byName) == 0 {
+// spec is nil when nothing of it changes.
+func spec(containers, initContainers []bodyContainer) *bodySpec {
+	if len(containers)+len(initContainers) == 0 {
 		return nil
 	}
-	s := bodySpec{}
+	return &bodySpec{Containers: containers, InitContainers: initContainers}
+}
+
+func images(byName map[string]string) []bodyContainer {
+	out := make([]bodyContainer, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		s.Containers = append(s.Containers, bodyContainer{Name: name, Image: byName[name]})
+		out = append(out, bodyContainer{Name: name, Image: byName[name]})
 	}
-	return &s
+	return out
+}
+
+func resources(byName map[string]corev1.ResourceRequirements) []bodyContainer {
+	out := make([]bodyContainer, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		wanted := byName[name]
+		out = append(out, bodyContainer{Name: name, Resources: &wanted})
+	}
+	return out
 }

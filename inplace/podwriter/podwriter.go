@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +44,24 @@ type Result struct {
 	// Unsure are pods of which it is not known whether the write took effect (no answer, or a 5xx). Before its next pass
 	// the caller reads them anew from the API server: its cache may not show the write yet.
 	Unsure []inplace.Ref
+	// Refused are the pods whose resize the API server refused. The rest of their patch, if there was one, is written and
+	// counted; the caller remembers the refusal, because nothing in the pod shows it.
+	Refused []Refusal
+}
+
+// Refusal is one resize that the API server refused. It is no error: the next decision is made knowing it.
+type Refusal struct {
+	// Ref is the version of the pod that was judged.
+	inplace.Ref
+
+	// Patch is what was refused.
+	Patch inplace.Patch
+	// Message is the API server's, without the name of the pod: equal for pods in the same trouble.
+	Message string
+	// Final is set when another try would be answered alike: the node can never hold it, the QoS class or a field that
+	// cannot change would, or the API server does not serve pods/resize. Otherwise (a quota, missing rights, a kubelet
+	// that has not reported the pod's resources yet) it may be tried again.
+	Final bool
 }
 
 // Writer writes pods. It is safe for concurrent use.
@@ -72,10 +93,30 @@ func handle(ref inplace.Ref) *metav1.PartialObjectMetadata {
 	return m
 }
 
+// patch carries out one patch: one request, and with resources beside other changes a second one, held to the version
+// that the first one made.
 func (w *Writer) patch(ctx context.Context, p inplace.Patch, t *track) error {
+	made, err := w.send(ctx, p, t)
+	if err != nil || made == nil {
+		return err
+	}
+	if p.Kind == inplace.PatchUpdate && len(p.Resources)+len(p.InitResources) > 0 {
+		p.Kind, p.ResourceVersion = inplace.PatchResize, made.ResourceVersion
+		resized, resizeErr := w.send(ctx, p, t)
+		if resized != nil {
+			made = resized
+		}
+		err = resizeErr
+	}
+	t.wrote(&t.result.Patched, *made)
+	return err
+}
+
+// send sends one request and returns the version it made; nil without an error is a conflict or a refused resize, noted.
+func (w *Writer) send(ctx context.Context, p inplace.Patch, t *track) (*Written, error) {
 	data, subresource, err := Body(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pod := handle(p.Ref)
 	patch := client.RawPatch(types.StrategicMergePatchType, data)
@@ -87,14 +128,15 @@ func (w *Writer) patch(ctx context.Context, p inplace.Patch, t *track) error {
 	}
 	switch {
 	case err == nil:
-		t.wrote(&t.result.Patched, written(pod))
-		return nil
+		return new(written(pod)), nil
 	case changed(err):
 		t.count(&t.result.Conflicts)
-		return nil
+		return nil, nil
+	case p.Kind == inplace.PatchResize && t.refused(p, err):
+		return nil, nil
 	default:
 		t.failed(err, p.Ref)
-		return fmt.Errorf("patching pod %s/%s (%s): %w", p.Namespace, p.Name, p.Kind, err)
+		return nil, fmt.Errorf("patching pod %s/%s (%s): %w", p.Namespace, p.Name, p.Kind, err)
 	}
 }
 
@@ -141,13 +183,55 @@ func written(o client.Object) Written {
 }
 
 // changed reports whether the answer means that the pod is not the version that was judged: another version (409), gone
-// (404), or re-created under another UID (422 on metadata.uid).
+// (404), or re-created under another UID (422 on metadata.uid). A 404 that is not about an object is about the path.
 func changed(err error) bool {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return true
 	}
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && apierrors.IsInvalid(err) && cause.Field == "metadata.uid"
+}
+
+// refusal reads the answer to a resize: how it was refused, if it was. Trouble on the way (429, 401, no answer, 5xx) is
+// no refusal.
+func refusal(err error) (message string, final, refused bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return "", false, false
+	}
+	message = status.Status().Message
+	switch status.Status().Code {
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "the API server does not serve pods/resize", true, true
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		message = without(message, " is invalid: ")
+		return message, !strings.Contains(message, notReported), true
+	case http.StatusForbidden:
+		message = without(message, " is forbidden: ")
+		return message, slices.ContainsFunc(never(), func(words string) bool { return strings.Contains(message, words) }), true
+	}
+	return "", false, false
+}
+
+// notReported are the words of a 422 that another try may not meet: the kubelet has not said yet what resources the pod
+// has, as that of a pod that has not started.
+const notReported = "without support for resize"
+
+// never are words of a 403 that stands: an admission plugin found that the node can never hold the pod.
+func never() []string {
+	return []string{"allocatable", "didn't have enough", "QoS", "QOS"}
+}
+
+// without drops what names the object, and bounds the rest: a 422 may quote a whole spec.
+func without(message, after string) string {
+	const most = 512
+	if _, rest, ok := strings.Cut(message, after); ok {
+		message = rest
+	}
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "..."
+	}
+	return message
 }
 
 // track collects results of parallel requests.
@@ -167,6 +251,18 @@ func (t *track) count(counter *int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*counter++
+}
+
+// refused notes the answer to a resize if it is a refusal.
+func (t *track) refused(p inplace.Patch, err error) bool {
+	message, final, refused := refusal(err)
+	if !refused {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.result.Refused = append(t.result.Refused, Refusal{Ref: p.Ref, Patch: p, Message: message, Final: final})
+	return true
 }
 
 // failed notes a write whose effect is not known: everything but a clear refusal (4xx).
