@@ -93,6 +93,8 @@ type Population struct {
 	Holds []Hold
 	// NoSuchPods are names in podsToDelete that no pod has, sorted: a warning, and what may be dropped from the spec.
 	NoSuchPods []string
+	// Warnings are sentences about what is asked for and cannot be done; nothing waits for them.
+	Warnings []string
 	// LookAgainIn is when time alone changes the answer; 0: never.
 	LookAgainIn time.Duration
 }

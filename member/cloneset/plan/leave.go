@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
+)
+
+// restore takes pods back that are waiting to be deleted, when so many are wanted again: those that would be deleted last.
+// Who was asked to go still goes, and so does who was taken out of service for it.
+func (s *scaling) restore() {
+	wanted, fresh := int(s.Intent.Replicas), 0
+	for _, m := range s.marks {
+		wanted -= one(!m.preparing)
+		fresh += one(m.updated && !m.preparing)
+	}
+	releasing := s.Intent.Current.Name != s.Intent.Update.Name
+	ranked := s.ranked()
+	slices.Reverse(ranked)
+	for _, m := range ranked {
+		to, ok := hooks.Restore(s.Intent.Lifecycle, m.pod)
+		beyond := releasing && m.updated && fresh >= int(s.Intent.Grant())
+		if !ok || m.asked || beyond || wanted <= 0 {
+			continue
+		}
+		wanted--
+		fresh += one(m.updated)
+		m.restored = true
+		s.write(m.pod, to, inplace.PatchState, fmt.Sprintf("%d pods are wanted again, so it stays", s.Intent.Replicas))
+	}
+}
+
+// release deletes pods in PreparingDelete whose hooks have let them go.
+func (s *scaling) release() {
+	for _, m := range s.marks {
+		if m.preparing && !m.restored {
+			s.leave(m, "its preDelete hook has let it go")
+		}
+	}
+}
+
+// deleteAsked deletes pods that were asked to go, by label or by name, to be replaced or as a scale-in: those that do not
+// serve always, the others inside the budget.
+func (s *scaling) deleteAsked() {
+	blocked := 0
+	for _, m := range s.ranked() {
+		switch {
+		case !m.asked || m.preparing:
+		case m.pod.Ready && (s.ready <= 0 || !s.take(m, s.spareAvailable)):
+			blocked++
+		default:
+			s.ready -= one(m.pod.Ready)
+			s.leave(m, "it was asked to go (apps.kruise.io/specified-delete or podsToDelete)")
+		}
+	}
+	if blocked > 0 {
+		s.hold(inplace.HoldBudget, blocked, fmt.Sprintf("pods that were asked to go wait: of %d pods at most %d may be unavailable",
+			s.Intent.Replicas, s.knobs().MaxUnavailable))
+	}
+}
+
+// take spends the budget for one pod; false when spare has no room for it. A pod that is Ready and not available any more
+// or not yet makes no more pods unavailable.
+func (s *scaling) take(m *mark, spare int) bool {
+	if m.serves && (spare < 0 || spare == 0 && m.available) {
+		return false
+	}
+	s.spareAvailable -= one(m.available)
+	s.spareServing -= one(m.serves)
+	return true
+}
+
+// leave deletes a pod, or brings it into PreparingDelete where a hook holds it.
+func (s *scaling) leave(m *mark, because string) {
+	answer := hooks.Delete(s.Intent.Lifecycle, m.pod)
+	drain := answer.Out && m.pod.Gate == inplace.GateTrue
+	kind := inplace.PatchState
+	if drain {
+		kind = inplace.PatchDrain
+	}
+	scaleIn := s.surplus > 0 || m.preparing && !m.asked
+	s.surplus = max(s.surplus-1, 0)
+	switch {
+	case answer.Ready:
+		s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: m.pod.Ref, Claims: s.lose(m, scaleIn), Because: because})
+		return
+	case answer.Write != hooks.None:
+		s.write(m.pod, answer.Write, kind, because)
+	case drain:
+		s.write(m.pod, hooks.PreparingDelete, kind, "it waits to be deleted out of service")
+	}
+	s.hold(inplace.HoldHook, 1, answer.Because)
+}
+
+// lose are the claims that go with a pod: those of a scale-in. An old pod that a surge pod has replaced keeps its claims
+// where they are used again.
+func (s *scaling) lose(m *mark, scaleIn bool) []inplace.Ref {
+	replaced := s.Strategy.MaxSurge > 0 && !m.updated && s.Intent.Current.Name != s.Intent.Update.Name
+	if !scaleIn || replaced && s.Strategy.ReuseClaims {
+		return nil
+	}
+	var out []inplace.Ref
+	for _, c := range s.ids.byID[idOf(m.pod)] {
+		if !c.Terminating {
+			out = append(out, c.Ref)
+		}
+	}
+	return out
+}
+
+func (s *scaling) write(p *inplace.Pod, to hooks.State, kind inplace.PatchKind, because string) {
+	s.population.Patches = append(s.population.Patches, inplace.Patch{
+		Ref: p.Ref, Kind: kind, At: s.Now, To: p.Revision, Metadata: hooks.Change(to, s.Now), Because: because,
+	})
+}
