@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -44,10 +45,14 @@ func podOf(word string, i int) inplace.Pod {
 	if _, state, ok := strings.Cut(rest, "["); ok {
 		state, tail, _ := strings.Cut(state, "]")
 		p.Labels[appsv1alpha1.LabelLifecycleState] = state
-		rest = strings.Replace(rest, "["+state+"]", "", 1)
-		_ = tail
+		rest = strings.TrimSuffix(rest, "["+state+"]"+tail) + tail
 	}
 	p.Ready, p.Available = !strings.Contains(rest, "n"), !strings.ContainsAny(rest, "ny")
+	p.Created = start.Add(time.Duration(i) * time.Second)
+	p.ReadySince = p.Created
+	if p.Labels[appsv1alpha1.LabelLifecycleState] == string(hooks.PreparingDelete) && !p.Ready {
+		p.Gate = inplace.GateFalse
+	}
 	p.SpecifiedDelete = strings.Contains(rest, "d")
 	return p
 }

@@ -47,7 +47,7 @@ func crowd(text string) []inplace.Pod {
 			p.Phase = inplace.PhaseTerminating
 		}
 		if p.Ready {
-			p.ReadySince = p.Created
+			p.ReadySince, p.Available = p.Created, true
 		}
 		pods = append(pods, p)
 	}
