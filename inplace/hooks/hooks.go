@@ -154,6 +154,34 @@ func Delete(life *appsv1alpha1.Lifecycle, p *inplace.Pod) Answer {
 	}
 }
 
+// Depart is the patch that a pod needs which is to be deleted and is held by its hook: into PreparingDelete, out of service
+// where the hook says so. Without a patch it waits, or is Ready to be deleted.
+func Depart(life *appsv1alpha1.Lifecycle, p *inplace.Pod, now time.Time) (a Answer, patch *inplace.Patch) {
+	a = Delete(life, p)
+	drain := a.Out && p.Gate == inplace.GateTrue
+	if a.Ready || a.Write == None && !drain {
+		return a, nil
+	}
+	kind := inplace.PatchState
+	if drain {
+		kind = inplace.PatchDrain
+	}
+	return a, &inplace.Patch{
+		Ref: p.Ref, Kind: kind, At: now, To: p.Revision, Metadata: Change(PreparingDelete, now), Because: a.Because,
+	}
+}
+
+// Replace is Depart for a pod that is recreated at another revision: the patch also asks for its deletion
+// (apps.kruise.io/specified-delete), or the pod would be taken back as soon as it is missing.
+func Replace(life *appsv1alpha1.Lifecycle, p *inplace.Pod, now time.Time) (a Answer, patch *inplace.Patch) {
+	a, patch = Depart(life, p, now)
+	if patch != nil {
+		yes := "true"
+		patch.Metadata.Labels[appsv1alpha1.LabelSpecifiedDelete] = &yes
+	}
+	return a, patch
+}
+
 // Restore is the state that a pod in PreparingDelete goes back to when it is wanted after all; ok is false when it is in
 // another state, or was taken out of service for good (markPodNotReady), as in OpenKruise.
 func Restore(life *appsv1alpha1.Lifecycle, p *inplace.Pod) (to State, ok bool) {

@@ -319,3 +319,42 @@ func TestUnknownStatesAreTold(t *testing.T) {
 		t.Error("counts as available")
 	}
 }
+
+// TestDepart: the patch into PreparingDelete drains where the hook says so and the pod serves; one that is replaced asks for
+// its deletion too.
+func TestDepart(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	for name, tc := range map[string]struct {
+		gate inplace.Gate
+		pod  *inplace.Pod
+		want inplace.PatchKind
+	}{
+		"in service":               {inplace.GateTrue, pod(hooks.Normal, "fin"), inplace.PatchDrain},
+		"drained already":          {inplace.GateFalse, pod(hooks.Normal, "fin"), inplace.PatchState},
+		"put back while it waits":  {inplace.GateTrue, pod(hooks.PreparingDelete, "fin"), inplace.PatchDrain},
+		"waits":                    {inplace.GateFalse, pod(hooks.PreparingDelete, "fin"), ""},
+		"let go":                   {inplace.GateTrue, pod(hooks.PreparingDelete, ""), ""},
+		"somebody else's state":    {inplace.GateTrue, pod("Sleeping", "fin"), ""},
+		"a pod without the gate":   {inplace.GateNone, pod(hooks.Normal, "fin"), inplace.PatchState},
+		"one that never was ready": {inplace.GateUnset, pod(hooks.Normal, "fin"), inplace.PatchState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.pod.Gate = tc.gate
+			var kind inplace.PatchKind
+			if _, patch := hooks.Depart(gateway(), tc.pod, now); patch != nil {
+				kind = patch.Kind
+				if _, asks := patch.Metadata.Labels[appsv1alpha1.LabelSpecifiedDelete]; asks {
+					t.Error("asks for a deletion")
+				}
+			}
+			if kind != tc.want {
+				t.Errorf("%q, want %q", kind, tc.want)
+			}
+			if _, patch := hooks.Replace(gateway(), tc.pod, now); patch != nil && patch.Metadata.Labels[appsv1alpha1.LabelSpecifiedDelete] == nil {
+				t.Error("does not ask for a deletion")
+			}
+		})
+	}
+}

@@ -28,7 +28,10 @@ func (s *scaling) restore() {
 		wanted--
 		fresh += one(m.updated)
 		m.restored = true
-		s.write(m.pod, to, inplace.PatchState, fmt.Sprintf("%d pods are wanted again, so it stays", s.Intent.Replicas))
+		s.population.Patches = append(s.population.Patches, inplace.Patch{
+			Ref: m.pod.Ref, Kind: inplace.PatchState, At: s.Now, To: m.pod.Revision, Metadata: hooks.Change(to, s.Now),
+			Because: fmt.Sprintf("%d pods are wanted again, so it stays", s.Intent.Replicas),
+		})
 	}
 }
 
@@ -74,22 +77,15 @@ func (s *scaling) take(m *mark, spare int) bool {
 
 // leave deletes a pod, or brings it into PreparingDelete where a hook holds it.
 func (s *scaling) leave(m *mark, because string) {
-	answer := hooks.Delete(s.Intent.Lifecycle, m.pod)
-	drain := answer.Out && m.pod.Gate == inplace.GateTrue
-	kind := inplace.PatchState
-	if drain {
-		kind = inplace.PatchDrain
-	}
+	answer, patch := hooks.Depart(s.Intent.Lifecycle, m.pod, s.Now)
 	scaleIn := s.surplus > 0 || m.preparing && !m.asked
 	s.surplus = max(s.surplus-1, 0)
-	switch {
-	case answer.Ready:
+	if answer.Ready {
 		s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: m.pod.Ref, Claims: s.lose(m, scaleIn), Because: because})
 		return
-	case answer.Write != hooks.None:
-		s.write(m.pod, answer.Write, kind, because)
-	case drain:
-		s.write(m.pod, hooks.PreparingDelete, kind, "it waits to be deleted out of service")
+	}
+	if patch != nil {
+		s.population.Patches = append(s.population.Patches, *patch)
 	}
 	s.hold(inplace.HoldHook, 1, answer.Because)
 }
@@ -108,10 +104,4 @@ func (s *scaling) lose(m *mark, scaleIn bool) []inplace.Ref {
 		}
 	}
 	return out
-}
-
-func (s *scaling) write(p *inplace.Pod, to hooks.State, kind inplace.PatchKind, because string) {
-	s.population.Patches = append(s.population.Patches, inplace.Patch{
-		Ref: p.Ref, Kind: kind, At: s.Now, To: p.Revision, Metadata: hooks.Change(to, s.Now), Because: because,
-	})
 }
