@@ -7,7 +7,9 @@
 //
 //	cause                                       reuse                                    no reuse
 //	scale-in                                    deleted with the pod                     deleted with the pod
-//	specified-delete, podsToDelete, replaced    kept; the next pod has the id            deleted when the pod is gone
+//	specified-delete, replaced                  kept; the next pod has the id            deleted when the pod is gone
+//	podsToDelete, replaced                      kept; a pod has the id again when its    deleted when the pod is gone
+//	                                            name is not in the list any more
 //	recreate-update                             kept; the next pod has the id            deleted when the pod is gone
 //	recreated because the templates changed     kept, not used again, said               deleted when the pod is gone
 //	lost node, eviction, kubectl delete pod     kept; the next pod has the id            deleted when the pod is gone

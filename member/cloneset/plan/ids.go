@@ -58,7 +58,7 @@ func idOf(p *inplace.Pod) string {
 	return p.Labels[appsv1alpha1.LabelCloneSetInstanceID]
 }
 
-// fresh derives the first id that no pod and no claim uses, and nobody else's name stands in the way of.
+// freshID derives the first id that no pod and no claim uses, and nobody else's name stands in the way of.
 func (s *scaling) freshID() string {
 	for n := s.ids.next; ; n++ {
 		id := ID(string(s.Owner.UID), n)
@@ -71,10 +71,16 @@ func (s *scaling) freshID() string {
 
 func (s *scaling) isFree(id string) bool {
 	name := PodName(s.Owner.Name, id)
-	if s.ids.used[id] || s.ids.pods[name] || s.Taken[name] || len(s.ids.byID[id]) > 0 || len(s.ids.holders[id]) > 0 {
+	if s.ids.used[id] || s.ids.pods[name] || s.barred(name) || len(s.ids.byID[id]) > 0 || len(s.ids.holders[id]) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.set.Names(id), func(claim string) bool { return s.ids.claims[claim] || s.Taken[claim] })
+}
+
+// barred reports whether no pod may be created by that name: somebody else has it, or it is asked to go, so that the pod
+// would go as soon as it is there.
+func (s *scaling) barred(name string) bool {
+	return s.Taken[name] || slices.Contains(s.Strategy.PodsToDelete, name)
 }
 
 // waiting are the ids whose claims can be used again: free ones whose pods are gone, and pending ones whose pods are on
@@ -85,7 +91,7 @@ func (s *scaling) waiting() (free, pending []string) {
 	}
 	for id, claims := range s.ids.byID {
 		name := PodName(s.Owner.Name, id)
-		if s.Taken[name] || s.set.Usable(claims) != "" || s.foreign(id) {
+		if s.barred(name) || s.set.Usable(claims) != "" || s.foreign(id) {
 			continue
 		}
 		holders := s.ids.holders[id]

@@ -11,28 +11,39 @@ import (
 // restore takes pods back that are waiting to be deleted, when so many are wanted again: those that would be deleted last.
 // Who was asked to go still goes, and so does who was taken out of service for it.
 func (s *scaling) restore() {
-	wanted, fresh := int(s.Intent.Replicas), 0
+	wanted, fresh, old := int(s.Intent.Replicas), 0, 0
 	for _, m := range s.marks {
 		wanted -= one(!m.preparing)
 		fresh += one(m.updated && !m.preparing)
+		old += one(!m.updated && !m.preparing)
 	}
-	releasing := s.Intent.Current.Name != s.Intent.Update.Name
 	ranked := s.ranked()
 	slices.Reverse(ranked)
 	for _, m := range ranked {
 		to, ok := hooks.Restore(s.Intent.Lifecycle, m.pod)
-		beyond := releasing && m.updated && fresh >= int(s.Intent.Grant())
-		if !ok || m.asked || beyond || wanted <= 0 {
+		if !ok || m.asked || wanted <= 0 || s.unwanted(m, fresh, old) {
 			continue
 		}
 		wanted--
 		fresh += one(m.updated)
+		old += one(!m.updated)
 		m.restored = true
 		s.population.Patches = append(s.population.Patches, inplace.Patch{
 			Ref: m.pod.Ref, Kind: inplace.PatchState, At: s.Now, To: m.pod.Revision, Metadata: hooks.Change(to, s.Now),
 			Because: fmt.Sprintf("%d pods are wanted again, so it stays", s.Intent.Replicas),
 		})
 	}
+}
+
+// unwanted reports whether a pod that is taken back would be one too many of its revision: of the update revision beyond
+// the grant, or of another one and recreated right away.
+func (s *scaling) unwanted(m *mark, fresh, old int) bool {
+	in := s.Intent
+	if m.updated {
+		return in.Current.Name != in.Update.Name && fresh >= int(in.Grant())
+	}
+	moves := !in.Paused && !in.OnDelete && s.MustRecreate.ToUpdate > 0
+	return moves && old >= int(in.Partition)
 }
 
 // release deletes pods in PreparingDelete whose hooks have let them go.
