@@ -89,6 +89,9 @@ type Population struct {
 	Patches []Patch
 	// ClaimDeletes are claims that no pod has and none will have.
 	ClaimDeletes []ClaimDelete
+	// Leaving names, sorted, the pods that are asked to go, or in PreparingDelete, and are still there: they are not moved,
+	// and have no place in the grant; another pod replaces each.
+	Leaving []string
 	// Holds say why pods that should be created or deleted are not.
 	Holds []Hold
 	// NoSuchPods are names in podsToDelete that no pod has, sorted: a warning, and what may be dropped from the spec.

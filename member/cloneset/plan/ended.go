@@ -88,6 +88,11 @@ func (s *scaling) tell() {
 	if len(late) > 0 {
 		s.hold(inplace.HoldScale, len(late), stuck(late))
 	}
+	for _, m := range s.marks {
+		if m.asked || m.preparing && !m.restored {
+			s.population.Leaving = append(s.population.Leaving, m.pod.Name)
+		}
+	}
 	s.population.NoSuchPods = s.noSuchPods()
 	if names := s.population.NoSuchPods; len(names) > 0 {
 		s.population.Warnings = append(s.population.Warnings, "spec.scaleStrategy.podsToDelete names pods that do not exist: "+few(names))

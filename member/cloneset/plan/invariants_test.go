@@ -280,7 +280,7 @@ func (s *story) decide(late bool) (Input, inplace.Decision) {
 	return in, d
 }
 
-// move is inplace/plan with what it is to learn: pods in PreparingDelete, or on the way into it, are leaving; one that is
+// move is inplace/plan with what it is to learn: pods that leave are not moved and have no place in the grant; one that is
 // taken back is not touched; one that is recreated asks its hook.
 func (s *story) move(in Input, population inplace.Population) inplace.Decision {
 	intent := in.Intent
@@ -292,7 +292,7 @@ func (s *story) move(in Input, population inplace.Population) inplace.Decision {
 	var stay []inplace.Pod
 	byName := map[string]inplace.Pod{}
 	for _, p := range in.Pods {
-		if state, _ := hooks.Of(p.Labels); state != hooks.PreparingDelete && !written[p.Name] {
+		if !slices.Contains(population.Leaving, p.Name) && !written[p.Name] {
 			stay = append(stay, p)
 		}
 		byName[p.Name] = p
@@ -330,7 +330,10 @@ func (s *story) pass(late bool) error {
 		return nil
 	}
 	_, again := s.decide(false)
-	return undone(d, again)
+	if err := undone(d, again); err != nil {
+		return fmt.Errorf("%w: %+v\n%s\nfirst %+v\nthen %+v", err, s.in.MustRecreate, s.shape(), d.Holds, again.Deletes)
+	}
+	return nil
 }
 
 // undone says which step of one decision the next one takes back.

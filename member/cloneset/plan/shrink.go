@@ -28,7 +28,7 @@ func (s *scaling) shrink(d Diff) {
 	left := surplus
 	left -= s.pick(ranked, fromOld, func(m *mark) bool { return !m.fresh })
 	left -= s.pick(ranked, surplus-fromOld, func(m *mark) bool { return m.fresh })
-	beyond := total - int(s.Intent.Replicas) - s.surgeable() - (surplus - left)
+	beyond := s.staying() - int(s.Intent.Replicas) - s.surgeable() - (surplus - left)
 	left -= s.pick(ranked, min(left, max(beyond, 0)), func(m *mark) bool { return !m.pod.Ready })
 	for _, m := range ranked {
 		if m.picked {
@@ -39,6 +39,15 @@ func (s *scaling) shrink(d Diff) {
 		s.hold(inplace.HoldScale, left, fmt.Sprintf("pods that serve are too many, and at most %d of %d may be unavailable: the "+
 			"scale-in waits for others to become ready", s.knobs().MaxUnavailable, s.Intent.Replicas))
 	}
+}
+
+// staying are the pods that are neither asked to go nor in PreparingDelete.
+func (s *scaling) staying() int {
+	n := 0
+	for _, m := range s.marks {
+		n += one(!m.asked && (!m.preparing || m.restored))
+	}
+	return n
 }
 
 // surgeable is how many pods more than replicas an update may make.
