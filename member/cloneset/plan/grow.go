@@ -22,6 +22,10 @@ func (s *scaling) grow(d Diff) {
 	if d.ScaleUp <= 0 || s.putOff(d.ScaleUp) {
 		return
 	}
+	if s.ClaimsProblem != "" {
+		s.hold(inplace.HoldScale, d.ScaleUp, "pods cannot be created: "+s.ClaimsProblem)
+		return
+	}
 	if left := d.ScaleUp - d.ScaleUpLimit; left > 0 {
 		s.hold(inplace.HoldBudget, left, fmt.Sprintf(
 			"pods to create wait: scaleStrategy.maxUnavailable is %d and as many are not available, or will be", *s.Strategy.CreateMaxUnavailable))

@@ -481,7 +481,6 @@ func (s *story) end() error {
 	s.faults = false
 	in := &s.in.Intent
 	in.Paused, in.OnDelete, s.in.Strategy.PodsToDelete = false, false, nil
-	s.in.Strategy.CreateMaxUnavailable = nil
 	if s.in.Strategy.MaxSurge == 0 {
 		s.in.Strategy.MaxUnavailable = max(s.in.Strategy.MaxUnavailable, 1)
 	}

@@ -36,6 +36,8 @@ type Input struct {
 	// Templates are spec.volumeClaimTemplates, read by claims.Read; ClaimLabels what their claims carry beside the id.
 	Templates   []claims.Template
 	ClaimLabels map[string]string
+	// ClaimsProblem says why the templates cannot be read; then no pod is created, it would lack its volumes.
+	ClaimsProblem string
 	// Claims are all claims of the namespace that carry an instance id, at least those of this CloneSet.
 	Claims []inplace.Claim
 	// Refused is the API server's answer to the last create, nil when it was accepted.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace/partition"
@@ -28,38 +29,36 @@ type Strategy struct {
 }
 
 // ReadStrategy reads a spec whose labels are the CloneSet's. The problem names the field; it is empty when there is none.
+// What can be read beside a problem is read all the same: a pod that is lost meanwhile comes back with its claims.
 func ReadStrategy(spec *appsv1alpha1.CloneSetSpec, labels map[string]string) (s Strategy, problem string) {
-	rollout, err := spec.Rollout()
-	if err != nil {
-		return Strategy{}, err.Error()
-	}
-	at := "spec.updateStrategy"
-	if rollout.Nested {
-		at = "spec.updateStrategy.rollingUpdate"
-	}
-	replicas := int32(1)
-	if spec.Replicas != nil {
-		replicas = max(*spec.Replicas, 0)
-	}
-	if s.MaxSurge, err = partition.MaxSurge(rollout.MaxSurge, replicas); err != nil {
-		return Strategy{}, fmt.Sprintf("%s.maxSurge: %v", at, err)
-	}
-	if s.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, s.MaxSurge, replicas); err != nil {
-		return Strategy{}, fmt.Sprintf("%s.maxUnavailable: %v", at, err)
-	}
-	s.ReuseClaims = reuse(spec.ScaleStrategy, rollout.Nested)
-	s.ExcludePreparingDelete = labels[appsv1alpha1.LabelExcludePreparingDelete] == "true"
-	s.Spread = spread(spec.Template.Raw)
 	scale := spec.ScaleStrategy
 	if scale == nil {
-		return s, ""
+		scale = &appsv1alpha1.CloneSetScaleStrategy{}
 	}
-	s.PodsToDelete = scale.PodsToDelete
-	s.ExcludePreparingDelete = s.ExcludePreparingDelete || scale.ExcludePreparingDelete != nil && *scale.ExcludePreparingDelete
+	rollout, err := spec.Rollout()
+	nested := rollout.Nested || spec.UpdateStrategy.RollingUpdate != nil
+	s = Strategy{
+		PodsToDelete: scale.PodsToDelete, ReuseClaims: reuse(scale, nested), Spread: spread(spec.Template.Raw),
+		ExcludePreparingDelete: labels[appsv1alpha1.LabelExcludePreparingDelete] == "true" || ptr.Deref(scale.ExcludePreparingDelete, false),
+	}
+	if err != nil {
+		return s, err.Error()
+	}
+	at := "spec.updateStrategy"
+	if nested {
+		at = "spec.updateStrategy.rollingUpdate"
+	}
+	replicas := max(ptr.Deref(spec.Replicas, 1), 0)
+	if s.MaxSurge, err = partition.MaxSurge(rollout.MaxSurge, replicas); err != nil {
+		return s, fmt.Sprintf("%s.maxSurge: %v", at, err)
+	}
+	if s.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, s.MaxSurge, replicas); err != nil {
+		return s, fmt.Sprintf("%s.maxUnavailable: %v", at, err)
+	}
 	if scale.MaxUnavailable != nil {
 		limit, err := partition.Limit(scale.MaxUnavailable, replicas)
 		if err != nil {
-			return Strategy{}, fmt.Sprintf("spec.scaleStrategy.maxUnavailable: %v", err)
+			return s, fmt.Sprintf("spec.scaleStrategy.maxUnavailable: %v", err)
 		}
 		s.CreateMaxUnavailable = &limit
 	}
@@ -71,9 +70,9 @@ func ReadStrategy(spec *appsv1alpha1.CloneSetSpec, labels map[string]string) (s 
 // for the nested one.
 func reuse(scale *appsv1alpha1.CloneSetScaleStrategy, nested bool) bool {
 	switch {
-	case scale != nil && scale.DisablePVCReuse != nil:
+	case scale.DisablePVCReuse != nil:
 		return !*scale.DisablePVCReuse
-	case scale != nil && scale.EnablePVCReuse != nil:
+	case scale.EnablePVCReuse != nil:
 		return *scale.EnablePVCReuse
 	default:
 		return !nested
