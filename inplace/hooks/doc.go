@@ -2,16 +2,19 @@
 // hold a pod before it is deleted, before and after it is updated in place, and before it counts as new. The state is a
 // label of the pod, OpenKruise's (lifecycle.apps.kruise.io/state); no label counts as Normal.
 //
-//	                  preNormal: all there                 inPlaceUpdate: any there
-//	PreparingNormal --------------------> Normal -------------------------------> PreparingUpdate
-//	      ^                               ^  ^  ^                                  |   |
-//	      | preNormal asks                |  |  |     no target any more, all there|   | none there
-//	      |                               |  |  +----------------------------------+   v
-//	PreparingDelete ----------------------+  +---- Updated <----------------------- Updating
-//	      |   wanted after all             all there  ^        proven                  |
-//	      | none there                                +-- no target, not all there ----+ (from PreparingUpdate too)
-//	      v
-//	   deleted          Updated goes to PreparingUpdate when a further template arrives.
+//	from                          to               when                                            who writes it
+//	PreparingNormal               Normal           it has a node, and preNormal's are all there    After
+//	Normal, Updated               PreparingUpdate  it has a target, and inPlaceUpdate's any there  Before
+//	Normal, PreparingUpdate,      Updating         it has a target, and none of them is there      Before, on the patch
+//	Updated
+//	Updating                      PreparingUpdate  a further target, and any of them is there      Before
+//	PreparingUpdate, Updating     Updated          no target, proven, and not all of them there    After
+//	PreparingUpdate, Updating,    Normal           no target, proven, and all of them there        After
+//	Updated
+//	any                           PreparingDelete  it is to go, and preDelete's any there          Delete
+//	PreparingDelete               (deleted)        none of them is there                           Delete
+//	PreparingDelete               Normal, or       it is wanted again, and was not taken out of    Restore
+//	                              PreparingNormal  service for it
 //
 // "Any there" and "all there" are about the labels (key and value) and finalizers that the hook names. A hook that names
 // none, or that was taken out of the spec, holds nothing, so every state can be left again.

@@ -255,7 +255,6 @@ func (h hook) missing(p *inplace.Pod) []string {
 	return h.named(p, false)
 }
 
-//nolint:revive // one question and its negation
 func (h hook) named(p *inplace.Pod, has bool) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(h.labels)) {

@@ -35,7 +35,7 @@ func pod(state hooks.State, text string) *inplace.Pod {
 	if state != hooks.None {
 		p.Labels[appsv1alpha1.LabelLifecycleState] = string(state)
 	}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if word == "fin" {
 			p.Finalizers = append(p.Finalizers, finalizer)
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/claims"
 	"github.com/underway-dev/underway/inplace/hooks"
+	engine "github.com/underway-dev/underway/inplace/plan"
 )
 
 // told is a population in one line: "create o; delete web-01+claims; PreparingDelete web-02 out; drop data-x; Hook 1".
@@ -249,6 +250,14 @@ func TestB119(t *testing.T) {
 			t.Errorf("%d times, %s later: %s", times, wait, got)
 		}
 	}
+	t.Run("(a) the old pod stays", func(t *testing.T) {
+		t.Parallel()
+		intent := strategies{replicas: 1, unavailable: 0, surge: 1}.input(t, "O").Intent
+		intent.Policy, intent.MaxUnavailable = inplace.PolicyReCreate, Strategy{MaxSurge: 1}.Budget(0, Recreates{ToUpdate: 1})
+		if d := engine.Next(intent, pods("O"), start); len(d.Deletes) > 0 {
+			t.Errorf("deleted: %v", d.Deletes)
+		}
+	})
 	t.Run("(b) in place: the budget is one pod at a time", func(t *testing.T) {
 		t.Parallel()
 		s := Strategy{MaxSurge: 1}

@@ -48,16 +48,18 @@ func (s *scaling) grow(d Diff) {
 				"to 0 to create them at the update revision, or bring its ControllerRevision back", rev.Name))
 			return
 		}
-		id := ""
-		if i < len(free) {
-			id = free[i]
-		} else {
-			id = s.freshID()
-		}
-		if !s.create(rev, id) {
+		if !s.create(rev, s.pickID(free, i)) {
 			return
 		}
 	}
+}
+
+// pickID is the id of the i-th pod to create: those whose claims are used again first.
+func (s *scaling) pickID(free []string, i int) string {
+	if i < len(free) {
+		return free[i]
+	}
+	return s.freshID()
 }
 
 // awaken looks again when the first of the pods that are waited for is late.

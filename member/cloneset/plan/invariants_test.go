@@ -83,7 +83,6 @@ type story struct {
 	w        *world
 	rng      *rand.Rand
 	in       Input
-	sizes    []string
 	minReady time.Duration
 	// grants are the most pods of a revision that were ever allowed while it was the update revision.
 	grants map[string]int

@@ -21,7 +21,7 @@ import (
 // state says otherwise.
 func pods(text string) []inplace.Pod {
 	var out []inplace.Pod
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		n := 1
 		if i := strings.IndexAny(word, "ON"); i > 0 {
 			if _, err := fmt.Sscanf(word[:i], "%d", &n); err != nil {
@@ -64,8 +64,16 @@ func diffs(d Diff) string {
 		name string
 		n    int
 	}{
-		{"up", d.ScaleUp}, {"upOld", d.ScaleUpOld}, {"lim", d.ScaleUpLimit}, {"down", d.ScaleDown}, {"downOld", d.ScaleDownOld},
-		{"dl", d.DeleteReady}, {"s", d.Surge}, {"sOld", d.SurgeOld}, {"u", d.Update}, {"mu", d.UpdateMaxUnavailable},
+		{"up", d.ScaleUp},
+		{"upOld", d.ScaleUpOld},
+		{"lim", d.ScaleUpLimit},
+		{"down", d.ScaleDown},
+		{"downOld", d.ScaleDownOld},
+		{"dl", d.DeleteReady},
+		{"s", d.Surge},
+		{"sOld", d.SurgeOld},
+		{"u", d.Update},
+		{"mu", d.UpdateMaxUnavailable},
 	} {
 		if f.n != 0 {
 			out = append(out, fmt.Sprintf("%s%d", f.name, f.n))
@@ -196,8 +204,10 @@ func TestOracles(t *testing.T) {
 		},
 		{id: "O125", pods: "5O", strategies: strategies{replicas: 3, partition: 0, unavailable: 0, surge: 3, paused: true}, want: "down2 downOld5 dl2 u3 mu2"},
 
-		{id: "W13: young pods hold up no scale-in", pods: "6Ny", strategies: strategies{replicas: 5, partition: 0, unavailable: 1}, want: "down1",
-			ours: "down1 dl2", why: "upstream counts pods that wait for minReadySeconds as unavailable, so a long one hangs the scale-in (#1478)"},
+		{
+			id: "W13: young pods hold up no scale-in", pods: "6Ny", strategies: strategies{replicas: 5, partition: 0, unavailable: 1},
+			want: "down1", ours: "down1 dl2", why: "upstream counts pods that wait for minReadySeconds as unavailable: a long one hangs it (#1478)",
+		},
 		{id: "B017: no more surge than pods to move", pods: "8O", strategies: strategies{replicas: 8, partition: 6, unavailable: 0, surge: "50%"}, want: "up2 lim2 s2 u2"},
 		{id: "B019: paused makes no surge", pods: "4O", strategies: strategies{replicas: 4, partition: 0, unavailable: 1, surge: "50%", paused: true}, want: "u4 mu1"},
 		{id: "back with surge: at the current revision", pods: "O 4N", strategies: strategies{replicas: 5, partition: 4, unavailable: 0, surge: 2}, want: "up2 upOld5 lim2 s2 sOld2 u-3"},

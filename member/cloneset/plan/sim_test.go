@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -44,9 +45,7 @@ func (w *world) logf(format string, args ...any) {
 func (w *world) write(p *simPod, change func(*inplace.Pod)) {
 	next := *p.truth()
 	labels := map[string]string{}
-	for k, v := range next.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, next.Labels)
 	next.Labels, next.Finalizers = labels, slices.Clone(next.Finalizers)
 	change(&next)
 	w.serial++
