@@ -27,7 +27,7 @@ const (
 	// PatchRepair writes annotations only (pods): a state that cannot be read, or a parked update that is void.
 	PatchRepair PatchKind = "Repair"
 	// PatchState writes labels and annotations only (pods): the state of a pod's lifecycle hooks, where no other patch is due
-	// that it could ride on.
+	// that it could ride on. On a Drain and a Return it is their Metadata (pods/status takes labels too).
 	PatchState PatchKind = "State"
 )
 
@@ -47,8 +47,7 @@ type Patch struct {
 	// sidecars. Only what is named changes. Update and Resize only.
 	Resources     map[string]corev1.ResourceRequirements
 	InitResources map[string]corev1.ResourceRequirements
-	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them. On a
-	// Drain and a Return it is the state of the lifecycle hooks, which rides along (pods/status takes labels too).
+	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
 	Metadata MetadataChange
 	// Because is one sentence.
 	Because string
