@@ -125,6 +125,7 @@ func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string)
 	in.Policy = inplace.Policy(rollout.Policy)
 	in.OnDelete, in.Paused = rollout.OnDelete, rollout.Paused
 	in.GracePeriod = time.Duration(rollout.GracePeriodSeconds) * time.Second
+	in.PatchUndrained = cs.Annotations[appsv1alpha1.AnnotationPatchUndrained] == "true"
 	w.Held = holds(rollout.Partition)
 	return ""
 }

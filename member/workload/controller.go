@@ -32,6 +32,8 @@ type Options struct {
 	Metrics *Metrics
 	// Extended is false where the CRD is not ours and would drop status.underway.
 	Extended bool
+	// NoResize says why cpu and memory cannot be changed in place in this cluster; empty: they can. Nil: they can.
+	NoResize func() string
 }
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete

@@ -52,6 +52,9 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return seen, err
 	}
 	seen.wanted = r.Kind.Read(seen.obj)
+	if r.NoResize != nil {
+		seen.wanted.Intent.NoResize = r.NoResize()
+	}
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
 	}
