@@ -91,6 +91,8 @@ type Pod struct {
 	Containers []Container
 	// Resize is what the kubelet says about a resize under way.
 	Resize Resize
+	// Unschedulable is the scheduler's message while it finds no node; empty otherwise.
+	Unschedulable string
 
 	// ReadyIn names the EndpointSlices that list the pod as ready.
 	ReadyIn []string
@@ -120,7 +122,32 @@ type Seen struct {
 	ResizeRefused *ResizeRefusal
 	// DrainedSince is since when, moreover, no EndpointSlice that counts lists it as ready.
 	DrainedSince time.Time
+	// Trouble is what keeps the pod from coming up, zero when nothing does.
+	Trouble Trouble
 }
+
+// Trouble is what keeps a container, or a pod, from coming up. Reasons that a kubelet alternates between are one: a
+// container that crashes is in CrashLoopBackOff also in the moments in which it runs.
+type Trouble struct {
+	// Reason is the kubelet's or the scheduler's word, or one of the two below.
+	Reason string
+	// Container is its name; empty for trouble of the whole pod.
+	Container string
+	// Since is our first sight of it.
+	Since time.Time
+}
+
+// Reasons of Trouble that several words of the kubelet come together in, or for which it has none.
+const (
+	// TroublePull: the image cannot be pulled (ErrImagePull and ImagePullBackOff).
+	TroublePull = "ImagePullBackOff"
+	// TroubleCrash: the container ends again and again.
+	TroubleCrash = "CrashLoopBackOff"
+	// TroubleStartup: the container runs and its startup probe has not succeeded yet; trouble only when that lasts.
+	TroubleStartup = "StartupNotReady"
+	// TroubleUnschedulable: the scheduler finds no node.
+	TroubleUnschedulable = string(corev1.PodReasonUnschedulable)
+)
 
 // ResizeRefusal is an API server that refuses a resize.
 type ResizeRefusal struct {
@@ -128,8 +155,9 @@ type ResizeRefusal struct {
 	// Final is set when the answer would be the same on another try: the node can never hold it, or the QoS class or a
 	// field that cannot change would. Otherwise (a quota) it may be tried again.
 	Final bool
-	// Since is the first refusal, by our clock.
+	// Since is the first refusal, Last the latest, by our clock.
 	Since time.Time
+	Last  time.Time
 }
 
 // Resize is the pair of conditions PodResizePending and PodResizeInProgress.

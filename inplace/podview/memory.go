@@ -2,6 +2,7 @@ package podview
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,11 @@ type Memory struct {
 type memo struct {
 	looks string
 	seen  inplace.Seen
+	// ready is the pod's Ready condition at the last look.
+	ready bool
+	// refused is what the API server refused, by container, and how it said so.
+	refused map[string]corev1.ResourceRequirements
+	refusal inplace.ResizeRefusal
 }
 
 // NewMemory returns an empty memory.
@@ -54,6 +60,38 @@ func since(holds bool, mark, now time.Time) time.Time {
 		return now
 	}
 	return mark
+}
+
+// Refuse remembers that the API server refused the resize of a patch (Update or Resize), with its message; final when the
+// answer would be the same on another try. Look returns it as Seen.ResizeRefused for as long as the pod's state asks for
+// those resources.
+func (m *Memory) Refuse(p inplace.Patch, message string, final bool, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	refused := maps.Clone(p.Resources)
+	if refused == nil {
+		refused = map[string]corev1.ResourceRequirements{}
+	}
+	maps.Copy(refused, p.InitResources)
+	memo := m.pods[p.UID]
+	since := now
+	if asks(refused, memo.refused) && asks(memo.refused, refused) {
+		since = memo.refusal.Since
+	}
+	memo.refused = refused
+	memo.refusal = inplace.ResizeRefusal{Message: message, Final: final, Since: since, Last: now}
+	m.pods[p.UID] = memo
+}
+
+// asks reports whether wanted names all of part, with the same values.
+func asks(part, wanted map[string]corev1.ResourceRequirements) bool {
+	for name, r := range part {
+		w, ok := wanted[name]
+		if !ok || !inplace.SameResources(r, w) {
+			return false
+		}
+	}
+	return len(part) > 0
 }
 
 // Forget drops a pod that is gone.

@@ -46,7 +46,7 @@ func Prove(p inplace.Pod, now time.Time) Proof {
 		return Proof{Missing: "another controller parked its update and its images are not patched yet"}
 	case p.State == nil:
 		return created(p)
-	case batchesPending(p.State):
+	case p.State.Next():
 		return Proof{Missing: "further containers of its update, planned by another controller, are not patched yet"}
 	}
 	return proveContainers(p, now)
@@ -58,19 +58,6 @@ func created(p inplace.Pod) Proof {
 		return Proof{Missing: "it has not started yet"}
 	}
 	return Proof{Done: true}
-}
-
-func batchesPending(s *inplace.State) bool {
-	return len(s.NextContainerImages) > 0 || present(s.NextContainerRefMetadata) || present(s.NextContainerResources)
-}
-
-// present reports whether raw JSON holds something.
-func present(raw []byte) bool {
-	switch string(raw) {
-	case "", "null", "{}", "[]":
-		return false
-	}
-	return true
 }
 
 func proveContainers(p inplace.Pod, now time.Time) Proof {

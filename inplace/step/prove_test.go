@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -200,7 +201,7 @@ func TestProve(t *testing.T) {
 			}, missing: "further containers",
 		},
 		"OpenKruise's state with empty leftovers": {
-			pod: func() inplace.Pod { p := acted(); p.State.NextContainerResources = []byte("{}"); return p }, want: true,
+			pod: func() inplace.Pod { p := acted(); p.State.NextContainerResources = map[string]corev1.ResourceRequirements{}; return p }, want: true,
 		},
 		"parked by OpenKruise": {
 			pod: func() inplace.Pod { p := acted(); p.Parked = &inplace.Parked{Revision: "web-2"}; return p }, missing: "parked",

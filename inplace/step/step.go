@@ -68,7 +68,10 @@ func Obstacle(p inplace.Pod, u Update) string {
 	if p.Parked != nil && p.Parked.Problem != "" {
 		return fmt.Sprintf("the update that another controller parked on it %s", p.Parked.Problem)
 	}
-	if p.State != nil && (present(p.State.NextContainerRefMetadata) || present(p.State.NextContainerResources)) {
+	if parkedHere(p) && len(p.Parked.ContainerResources)+len(p.Parked.ContainerRefMetadata) > 0 {
+		return "another controller parked resources or environment from metadata on it"
+	}
+	if p.State != nil && len(p.State.NextContainerRefMetadata)+len(p.State.NextContainerResources) > 0 {
 		return "another controller has begun an update of it in batches that this build does not do"
 	}
 	if p.Gate == inplace.GateNone && !u.Undrained && !unharmed(p, u) {
