@@ -57,7 +57,8 @@ func (Kind) Read(obj client.Object) workload.Wanted {
 		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
 		NotActedOn:      cs.Spec.NotActedOn(),
 		Status: workload.Stored{
-			CurrentRevision: cs.Status.CurrentRevision, CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0),
+			CurrentRevision: cs.Status.CurrentRevision, UpdateRevision: cs.Status.UpdateRevision,
+			CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0), Replicas: cs.Status.Replicas, Updated: cs.Status.UpdatedReplicas,
 			Conditions: cs.Status.Conditions, ObservedGeneration: cs.Status.ObservedGeneration, Underway: cs.Status.Underway,
 		},
 	}

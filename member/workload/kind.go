@@ -62,8 +62,11 @@ type Wanted struct {
 
 // Stored is what the last status says.
 type Stored struct {
-	CurrentRevision    string
-	CollisionCount     int32
+	CurrentRevision string
+	UpdateRevision  string
+	CollisionCount  int32
+	// Replicas is how many pods there were, Updated how many of them were proven to run UpdateRevision.
+	Replicas, Updated  int32
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 	// Underway is nil before the first report, and where the CRD drops it.
