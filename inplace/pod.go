@@ -117,6 +117,8 @@ type Seen struct {
 	NotReadySince time.Time
 	// ReadySince is since when the pod is Ready, where we saw it become so; zero when it was Ready at our first look.
 	ReadySince time.Time
+	// FoundReady is our first look at the pod, where it was Ready already then.
+	FoundReady time.Time
 	// ResizeRefused is the API server's answer to our last resize of the resources that the state names; nil when there
 	// was none, or it was accepted.
 	ResizeRefused *ResizeRefusal
@@ -125,29 +127,6 @@ type Seen struct {
 	// Trouble is what keeps the pod from coming up, zero when nothing does.
 	Trouble Trouble
 }
-
-// Trouble is what keeps a container, or a pod, from coming up. Reasons that a kubelet alternates between are one: a
-// container that crashes is in CrashLoopBackOff also in the moments in which it runs.
-type Trouble struct {
-	// Reason is the kubelet's or the scheduler's word, or one of the two below.
-	Reason string
-	// Container is its name; empty for trouble of the whole pod.
-	Container string
-	// Since is our first sight of it.
-	Since time.Time
-}
-
-// Reasons of Trouble that several words of the kubelet come together in, or for which it has none.
-const (
-	// TroublePull: the image cannot be pulled (ErrImagePull and ImagePullBackOff).
-	TroublePull = "ImagePullBackOff"
-	// TroubleCrash: the container ends again and again.
-	TroubleCrash = "CrashLoopBackOff"
-	// TroubleStartup: the container runs and its startup probe has not succeeded yet; trouble only when that lasts.
-	TroubleStartup = "StartupNotReady"
-	// TroubleUnschedulable: the scheduler finds no node.
-	TroubleUnschedulable = string(corev1.PodReasonUnschedulable)
-)
 
 // ResizeRefusal is an API server that refuses a resize.
 type ResizeRefusal struct {

@@ -51,10 +51,7 @@ type Result struct {
 
 // Refusal is one resize that the API server refused. It is no error: the next decision is made knowing it.
 type Refusal struct {
-	// Ref is the version of the pod that was judged.
-	inplace.Ref
-
-	// Patch is what was refused.
+	// Patch is what was refused, with the version of the pod it was held to.
 	Patch inplace.Patch
 	// Message is the API server's, without the name of the pod: equal for pods in the same trouble.
 	Message string
@@ -261,7 +258,7 @@ func (t *track) refused(p inplace.Patch, err error) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.result.Refused = append(t.result.Refused, Refusal{Ref: p.Ref, Patch: p, Message: message, Final: final})
+	t.result.Refused = append(t.result.Refused, Refusal{Patch: p, Message: message, Final: final})
 	return true
 }
 

@@ -254,11 +254,11 @@ func TestAnswersToAResize(t *testing.T) {
 				t.Errorf("err %v, %d requests", err, len(requests))
 			}
 			for _, r := range result.Refused {
-				if r.Name != "a" || r.UID != "u" || r.Patch.Kind != inplace.PatchResize {
+				if p := r.Patch; p.Name != "a" || p.UID != "u" || p.ResourceVersion != "8" || p.Kind != inplace.PatchResize {
 					t.Errorf("refused %+v", r)
 				}
 			}
-			if diff := cmp.Diff(tc.want, result, cmpopts.IgnoreFields(podwriter.Refusal{}, "Ref", "Patch")); diff != "" {
+			if diff := cmp.Diff(tc.want, result, cmpopts.IgnoreFields(podwriter.Refusal{}, "Patch")); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})

@@ -201,7 +201,11 @@ func TestProve(t *testing.T) {
 			}, missing: "further containers",
 		},
 		"OpenKruise's state with empty leftovers": {
-			pod: func() inplace.Pod { p := acted(); p.State.NextContainerResources = map[string]corev1.ResourceRequirements{}; return p }, want: true,
+			pod: func() inplace.Pod {
+				p := acted()
+				p.State.NextContainerResources = map[string]corev1.ResourceRequirements{}
+				return p
+			}, want: true,
 		},
 		"parked by OpenKruise": {
 			pod: func() inplace.Pod { p := acted(); p.Parked = &inplace.Parked{Revision: "web-2"}; return p }, missing: "parked",

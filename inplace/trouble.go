@@ -1,0 +1,67 @@
+package inplace
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Trouble is what keeps a container, or a pod, from coming up. Reasons that a kubelet alternates between are one: a
+// container that crashes is in CrashLoopBackOff also in the moments in which it runs.
+type Trouble struct {
+	// Reason is the kubelet's or the scheduler's word, or one of the two below.
+	Reason string
+	// Container is its name; empty for trouble of the whole pod.
+	Container string
+	// Since is our first sight of it.
+	Since time.Time
+}
+
+// Reasons of Trouble that several words of the kubelet come together in, or for which it has none.
+const (
+	// TroublePull: the image cannot be pulled (ErrImagePull and ImagePullBackOff).
+	TroublePull = "ImagePullBackOff"
+	// TroubleCrash: the container ends again and again.
+	TroubleCrash = "CrashLoopBackOff"
+	// TroubleStartup: the container runs and its startup probe has not succeeded yet; trouble only when that lasts.
+	TroubleStartup = "StartupNotReady"
+	// TroubleUnschedulable: the scheduler finds no node.
+	TroubleUnschedulable = string(corev1.PodReasonUnschedulable)
+)
+
+// TroubleNow is the trouble that this one observation shows, without Since.
+func (p *Pod) TroubleNow() Trouble {
+	for i := range p.Containers {
+		if reason := p.Containers[i].trouble(); reason != "" && reason != TroubleStartup {
+			return Trouble{Reason: reason, Container: p.Containers[i].Name}
+		}
+	}
+	for i := range p.Containers {
+		if reason := p.Containers[i].trouble(); reason != "" {
+			return Trouble{Reason: reason, Container: p.Containers[i].Name}
+		}
+	}
+	if p.Unschedulable != "" {
+		return Trouble{Reason: TroubleUnschedulable}
+	}
+	return Trouble{}
+}
+
+// trouble groups the words that a kubelet alternates between.
+func (c *Container) trouble() string {
+	switch c.Waiting {
+	case "":
+		if c.Running && !c.Started && c.Kind != KindInit {
+			return TroubleStartup
+		}
+		return ""
+	case "ContainerCreating", "PodInitializing":
+		return ""
+	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed":
+		return TroublePull
+	case "CrashLoopBackOff", "RunContainerError", "StartError":
+		return TroubleCrash
+	default:
+		return c.Waiting
+	}
+}
