@@ -77,6 +77,12 @@ func (r *Reconciler) writePods(ctx context.Context, seen *observation, decision 
 	seen.book.unsure = seen.book.unsure || len(result.Unsure) > 0
 	r.Metrics.count(r.Resource.Kind, result)
 	a := acted{Result: result, ok: err == nil}
+	for _, refusal := range result.Refused {
+		logger.V(2).Info("A resize was refused", "pod", refusal.Patch.Name, "reason", refusal.Message, "final", refusal.Final)
+		r.memory.Refuse(refusal.Patch, refusal.Message, refusal.Final, r.Clock.Now())
+		// Nothing in the pod shows it: no watch would bring the pass that decides on it.
+		a.again = lookAgain
+	}
 	if result.AlreadyExists > 0 {
 		met, lookErr := r.lookAtNames(ctx, seen, decision.Creates, result.Written)
 		err = errors.Join(err, lookErr)
