@@ -55,9 +55,9 @@ type Refusal struct {
 	Patch inplace.Patch
 	// Message is the API server's, without the name of the pod: equal for pods in the same trouble.
 	Message string
-	// Final is set when another try would be answered alike: the node can never hold it, the QoS class or a field that
-	// cannot change would, or the API server does not serve pods/resize. Otherwise (a quota, missing rights, a kubelet
-	// that has not reported the pod's resources yet) it may be tried again.
+	// Final is set when another try would be answered alike: the node can never hold it, its kubelet is older than
+	// resizing, the QoS class or a field that cannot change would, or the API server does not serve pods/resize. Otherwise
+	// (a quota, missing rights) it may be tried again.
 	Final bool
 }
 
@@ -201,18 +201,13 @@ func refusal(err error) (message string, final, refused bool) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return "the API server does not serve pods/resize", true, true
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		message = without(message, " is invalid: ")
-		return message, !strings.Contains(message, notReported), true
+		return without(message, " is invalid: "), true, true
 	case http.StatusForbidden:
 		message = without(message, " is forbidden: ")
 		return message, slices.ContainsFunc(never(), func(words string) bool { return strings.Contains(message, words) }), true
 	}
 	return "", false, false
 }
-
-// notReported are the words of a 422 that another try may not meet: the kubelet has not said yet what resources the pod
-// has, as that of a pod that has not started.
-const notReported = "without support for resize"
 
 // never are words of a 403 that stands: an admission plugin found that the node can never hold the pod.
 func never() []string {

@@ -202,9 +202,9 @@ func TestAnswersToAResize(t *testing.T) {
 			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing`),
 			want:   refused(`spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing`, true),
 		},
-		"the kubelet has reported no resources yet": {
-			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: <nil>: Forbidden: Pod running on node without support for resize`),
-			want:   refused("<nil>: Forbidden: Pod running on node without support for resize", false),
+		"a kubelet of before": {
+			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: spec: Forbidden: Pod running on node without support for resize`),
+			want:   refused("spec: Forbidden: Pod running on node without support for resize", true),
 		},
 		"a long message": {
 			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: `+strings.Repeat("ü", 400)),
