@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -54,7 +55,7 @@ type Traffic struct{}
 // StartTraffic waits until an address is ready and begins to send. ctx ends it,
 // as Stop does.
 func StartTraffic(_ context.Context, _ *rest.Config, _ TrafficOptions) (*Traffic, error) {
-	return nil, errNotYet
+	return nil, errors.New("traffic is being built")
 }
 
 // Report is what became of the requests that have ended so far.

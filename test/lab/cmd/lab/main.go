@@ -121,6 +121,7 @@ func (a *app) up() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&opts.Members, "members", 3, "how many members")
 	cmd.Flags().IntVar(&opts.Nodes, "nodes", 3, "simulated nodes per member")
+	cmd.Flags().IntVar(&opts.RealNodes, "real-nodes", 0, "real nodes per member (root needed)")
 	cmd.Flags().IntVar(&opts.HubNodes, "hub-nodes", 1, "simulated nodes of the hub")
 	cmd.Flags().BoolVar(&opts.Audit, "audit", false, "write an audit log per cluster")
 	return cmd
@@ -147,7 +148,7 @@ func (a *app) build() *cobra.Command {
 		Short: "Build the binaries that up would build first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return lab.Build(cmd.Context(), "", os.Stderr)
+			return lab.Build(cmd.Context(), "", false, os.Stderr)
 		},
 	}
 }
@@ -178,7 +179,7 @@ func (a *app) status() *cobra.Command {
 }
 
 func health(c *lab.Cluster) string {
-	down := slices.DeleteFunc(lab.Parts(), c.Running)
+	down := slices.DeleteFunc(c.Parts(), c.Running)
 	if len(down) == 0 {
 		return "running"
 	}
