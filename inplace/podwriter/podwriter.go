@@ -133,7 +133,7 @@ func (w *Writer) send(ctx context.Context, p inplace.Patch, t *track) (*Written,
 		return nil, nil
 	default:
 		t.failed(err, p.Ref)
-		return nil, fmt.Errorf("patching pod %s/%s (%s): %w", p.Namespace, p.Name, p.Kind, err)
+		return nil, &PatchError{Patch: p, Err: err}
 	}
 }
 
@@ -224,6 +224,23 @@ func without(message, after string) string {
 		message = strings.ToValidUTF8(message[:most], "") + "..."
 	}
 	return message
+}
+
+// PatchError is a patch that failed, other errors of Do are of creates and deletes.
+type PatchError struct {
+	// Patch is what was sent.
+	Patch inplace.Patch
+	Err   error
+}
+
+// Error names the pod and the step.
+func (e *PatchError) Error() string {
+	return fmt.Sprintf("patching pod %s/%s (%s): %v", e.Patch.Namespace, e.Patch.Name, e.Patch.Kind, e.Err)
+}
+
+// Unwrap is the answer.
+func (e *PatchError) Unwrap() error {
+	return e.Err
 }
 
 // track collects results of parallel requests.
