@@ -148,6 +148,8 @@ type Resize struct {
 	Failing    bool
 	// Message is the kubelet's.
 	Message string
+	// Generation is the pod's generation that the condition was judged on; 0 where the kubelet does not say.
+	Generation int64
 	// Since is the condition's transition, by the kubelet's clock: to be shown, not judged.
 	Since time.Time
 }

@@ -312,10 +312,10 @@ func TestBrokenAndRefusedAreReported(t *testing.T) {
 	p[2].State.UpdateTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
 	p[4].Seen.SameSince = now.Add(-2 * time.Minute)
 	got := plan.Next(intent(5, 3, 0), p, now).Summary.Broken
-	since := metav1.NewTime(now.Add(-2 * time.Minute))
+	since, patched := metav1.NewTime(now.Add(-2*time.Minute)), metav1.NewTime(now.Add(-3*time.Minute))
 	want := []appsv1alpha1.PodProblem{
 		{Reason: "ImagePullBackOff", Message: "container web waits with ImagePullBackOff for image app:v2", Pods: []string{"x0", "x1"}, Count: 2, Since: &since},
-		{Reason: "NotProven", Message: "the kubelet has observed generation 1 of 2", Pods: []string{"u2"}, Count: 1},
+		{Reason: "NotProven", Message: "the kubelet has observed generation 1 of 2", Pods: []string{"u2"}, Count: 1, Since: &patched},
 		{Reason: "NotReady", Message: "its containers run and the pod does not become Ready", Pods: []string{"n4"}, Count: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

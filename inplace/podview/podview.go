@@ -137,10 +137,10 @@ func resize(pod *corev1.Pod) inplace.Resize {
 	var r inplace.Resize
 	if c := condition(pod, corev1.PodResizeInProgress); c != nil && c.Status == corev1.ConditionTrue {
 		r.InProgress, r.Failing = true, c.Reason == corev1.PodReasonError
-		r.Message, r.Since = c.Message, c.LastTransitionTime.Time
+		r.Message, r.Since, r.Generation = c.Message, c.LastTransitionTime.Time, c.ObservedGeneration
 	}
 	if c := condition(pod, corev1.PodResizePending); c != nil && c.Status == corev1.ConditionTrue {
-		r.Pending, r.Message, r.Since = c.Reason, c.Message, c.LastTransitionTime.Time
+		r.Pending, r.Message, r.Since, r.Generation = c.Reason, c.Message, c.LastTransitionTime.Time, c.ObservedGeneration
 	}
 	return r
 }

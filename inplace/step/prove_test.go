@@ -220,7 +220,7 @@ func TestProve(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := step.Prove(tc.pod(), now)
+			got := step.Prove(tc.pod(), step.Update{}, now)
 			if got.Done != tc.want || (got.Missing == "") != tc.want || !strings.Contains(got.Missing, tc.missing) || got.LookAgainIn != tc.look {
 				t.Errorf("%+v, want done %v, missing %q, look again in %s", got, tc.want, tc.missing, tc.look)
 			}
@@ -253,11 +253,11 @@ func TestANameShownAlreadyProvesNothing(t *testing.T) {
 	p.State, p.Revision, p.Generation, p.ObservedGeneration = state, "web-2", 3, 3
 	p.Containers[0].Image, p.Containers[0].ContainerID = "app:v2", "crashed-and-back"
 	p.Seen.SameSince = ago(time.Second)
-	if proof := step.Prove(p, now); proof.Done {
+	if proof := step.Prove(p, step.Update{}, now); proof.Done {
 		t.Error("the container that crashed is taken for the new one")
 	}
 	p.Seen.SameSince = ago(5 * time.Second)
-	if proof := step.Prove(p, now); !proof.Done {
+	if proof := step.Prove(p, step.Update{}, now); !proof.Done {
 		t.Errorf("after 5 quiet seconds: %s", proof.Missing)
 	}
 }

@@ -305,7 +305,7 @@ func TestRepairProvesFromWhatRuns(t *testing.T) {
 			p := tc.pod
 			p.State, p.StateProblem = state(t, step.Next(p, step.Update{}, now).Patch), ""
 			p.ObservedGeneration, p.Seen.SameSince = p.Generation, ago(time.Minute)
-			if got := step.Prove(p, now); got.Done != tc.want {
+			if got := step.Prove(p, step.Update{}, now); got.Done != tc.want {
 				t.Errorf("%+v", got)
 			}
 		})
