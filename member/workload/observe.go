@@ -81,7 +81,7 @@ func (s *observation) recall(missing int) {
 	older := int(was.Replicas - was.Updated)
 	for i := range s.pods {
 		p := &s.pods[i]
-		if p.Active() && (p.Revision != in.Update.Name || !step.Prove(*p, s.now).Done) {
+		if p.Active() && (p.Revision != in.Update.Name || !step.Prove(*p, step.Update{}, s.now).Done) {
 			older--
 		}
 	}
