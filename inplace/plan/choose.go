@@ -17,7 +17,7 @@ func (r *round) choose() {
 		compare = order.Default
 	}
 	slices.SortStableFunc(r.members, func(a, b *member) int {
-		return cmp.Or(order.DrainedFirst(a.pod, b.pod), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
+		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
 	})
 	if r.standstill() {
 		return
@@ -42,6 +42,11 @@ func (r *round) choose() {
 		}
 	}
 	r.recreateHopeless()
+}
+
+// inFlightFirst puts pods first that were patched in service and are not proven: others without a gate wait for them.
+func inFlightFirst(a, b *member) int {
+	return cmp.Compare(one(b.pod.Gate == inplace.GateNone && b.unsettled()), one(a.pod.Gate == inplace.GateNone && a.unsettled()))
 }
 
 // recreateHopeless recreates pods that wait for what will not happen (an infeasible resize), at the revision that scaling

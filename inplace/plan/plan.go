@@ -35,9 +35,15 @@ type member struct {
 	outcome step.Outcome
 }
 
+// takesDown reports whether the pod serves and its outcome drains it.
+func (r *round) takesDown(m *member) bool {
+	return m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchDrain && m.pod.Ready
+}
+
 // unsettled reports whether a container of the pod may be started anew at any moment, because of a patch.
 func (m *member) unsettled() bool {
-	return m.pod.State != nil && !m.proof.Done && !m.proof.Settled
+	patched := m.pod.State != nil || m.pod.StateProblem != ""
+	return patched && !m.proof.Done && !m.proof.Settled
 }
 
 // active reports whether the pod counts as one of the workload's.
@@ -181,7 +187,7 @@ func (r *round) pay(m *member) bool {
 
 // patchedInService reports whether the pod has no gate and would be patched while it serves.
 func (r *round) patchedInService(m *member) bool {
-	return m.pod.Gate == inplace.GateNone && m.recreate == "" && step.Restarts(m.pod, m.update)
+	return m.pod.Gate == inplace.GateNone && m.pod.Ready && m.recreate == "" && step.Restarts(m.pod, m.update)
 }
 
 // outOfTurn reports whether another pod without a gate has been patched and is not proven: there is one at a time.
@@ -206,9 +212,15 @@ func (r *round) act() {
 			r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
 			continue
 		case !m.chosen:
-			m.update = step.Update{Undrained: r.in.PatchUndrained && m == r.ungated}
+			m.update = step.Update{Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.Ready)}
 		}
 		m.outcome = step.Next(m.pod, m.update, r.now)
+		if !m.chosen && r.takesDown(m) && !r.pay(m) {
+			// What somebody else began, or a resize that was given up, is finished when the budget allows it.
+			m.outcome = step.Outcome{}
+			r.blocked = append(r.blocked, m)
+			continue
+		}
 		r.later(m.outcome.LookAgainIn)
 		if m.outcome.Patch != nil {
 			r.patches = append(r.patches, *m.outcome.Patch)

@@ -147,8 +147,9 @@ func (r *record) resource(name string, want corev1.ResourceRequirements) {
 	was, has := r.apps[name]
 	if has {
 		into = r.apps
-	} else if was, has = r.others[name]; !has {
-		was = recordOf(c, inplace.ContainerState{}, false)
+	} else {
+		was, has = r.others[name]
+		was = recordOf(c, was, has)
 	}
 	was.Resources = new(c.Resources)
 	into[name] = was

@@ -81,7 +81,7 @@ func (j *resizeJudge) running(c *inplace.Container, want corev1.ResourceRequirem
 		j.lacks(true, fmt.Sprintf("container %s is not running", c.Name))
 	case c.RunningResources != nil && contradicts(want, *c.RunningResources):
 		j.lacks(restarts, fmt.Sprintf("container %s does not run with %s yet", c.Name, size(want)))
-	case restarts && same && c.RunningResources == nil:
+	case restarts && same && c.RunningResources == nil && !was.Unsure:
 		j.lacks(true, fmt.Sprintf("container %s is still the one from before its resize", c.Name))
 	case restarts && same, restarts && was.Unsure, c.RunningResources == nil || !inplace.SameResources(want, *c.RunningResources):
 		// The recorded container with the wanted resources: the resize was taken back before the kubelet acted, or it is a

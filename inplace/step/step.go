@@ -234,7 +234,7 @@ func stay(p *inplace.Pod, u Update, now time.Time) Outcome {
 		return carryOut(p, u, now)
 	case proof.resizeDue:
 		return resizeAgain(p, u, now)
-	case proof.Settled && p.Gate == inplace.GateFalse:
+	case proof.Settled && (p.Gate == inplace.GateFalse || p.Gate == inplace.GateUnset):
 		return Outcome{Patch: giveBack(p, now, "its containers run as asked, and what is left of its resize restarts none of them")}
 	}
 	return unproven(p, proof, now)
