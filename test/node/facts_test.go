@@ -168,12 +168,11 @@ func TestB077(t *testing.T) {
 	}
 }
 
-// TestLabelsOnly: labels and annotations change without a restart and without a moment out of service, whatever the
-// budget.
+// TestLabelsOnly: labels and annotations change without a restart and without a moment out of service.
 func TestLabelsOnly(t *testing.T) {
 	p := onSteady(t)
 	p.service()
-	p.create(app{replicas: 3, rollout: "maxUnavailable: 0"})
+	p.create(app{replicas: 3, rollout: "maxUnavailable: 1"})
 	before, r, e := kit.Identities(p.Pods()), p.Record(), p.endpoints()
 	p.set("/spec/template/metadata/labels/tier", "front", "/spec/template/metadata/annotations/note", "new")
 	cs := p.Ready("web", 3, 30*time.Second)

@@ -12,10 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
@@ -93,27 +90,10 @@ func stamp(at *time.Time, is bool, now time.Time) {
 func (p place) follow() *moves {
 	p.Helper()
 	m := &moves{old: map[types.UID]kit.Identity{}, inPlace: map[types.UID]*move{}, gone: map[types.UID]bool{}}
-	list := &corev1.PodList{}
-	if err := p.List(p.Context(), list, client.InNamespace(p.NS)); err != nil {
-		p.Fatal(err)
+	for _, pod := range p.Pods() {
+		m.old[pod.UID] = identity(pod)
 	}
-	for i := range list.Items {
-		m.old[list.Items[i].UID] = identity(&list.Items[i])
-	}
-	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.Cleanup(w.Stop)
-	go func() {
-		for event := range w.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type != watch.Deleted {
-				m.see(pod, time.Now())
-			}
-		}
-	}()
+	p.watchPods(func(pod *corev1.Pod) { m.see(pod, time.Now()) })
 	return m
 }
 

@@ -8,15 +8,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -68,7 +72,50 @@ func in(t *testing.T, room chan struct{}, node int) place {
 	t.Parallel()
 	room <- struct{}{}
 	t.Cleanup(func() { <-room })
-	return place{Place: kit.In(t, member), node: member.RealNodes()[node]}
+	p := place{Place: kit.In(t, member), node: member.RealNodes()[node]}
+	t.Cleanup(func() {
+		// Before its namespace, which takes pods first: they would be made anew.
+		cs := &appsv1alpha1.CloneSet{}
+		cs.Namespace, cs.Name = p.NS, "web"
+		_ = p.Delete(context.Background(), cs)
+	})
+	p.trace()
+	return p
+}
+
+// trace prints, when the test failed, every change of the pods that it saw.
+func (p place) trace() {
+	var mu sync.Mutex
+	var lines []string
+	last := map[string]string{}
+	p.watchPods(func(pod *corev1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		line := pod.Name
+		if pod.DeletionTimestamp != nil {
+			line += " terminating"
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady || c.Type == corev1.ContainersReady || c.Type == appsv1alpha1.ConditionInPlaceUpdateReady {
+				line += fmt.Sprintf(" %s=%s", c.Type, c.Status)
+			}
+		}
+		for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+			s := statusOf(pod, c.Name)
+			line += fmt.Sprintf(" %s(spec %s, is %s, ready %t, %d restarts)", c.Name, path.Base(c.Image), path.Base(s.Image), s.Ready, s.RestartCount)
+		}
+		if last[pod.Name] != line {
+			last[pod.Name] = line
+			lines = append(lines, time.Now().Format("15:04:05.000 ")+line)
+		}
+	})
+	p.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.Failed() {
+			p.Logf("what became of the pods:\n%s", strings.Join(lines, "\n"))
+		}
+	})
 }
 
 // parallel lets the sub-tests of a test wait for their places side by side with other tests.
@@ -325,7 +372,9 @@ func (p place) exec(pod string, command ...string) string {
 	if err != nil {
 		p.Fatalf("%s: %v: %v: %s", pod, command, err, out)
 	}
-	return strings.TrimSpace(string(out))
+	// ctr may put a warning of its own first.
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
 }
 
 // mark writes a file of its own into each pod's volume.
@@ -360,4 +409,30 @@ func (p place) cluster(text string) {
 		}
 		p.Cleanup(func() { _ = p.Delete(context.Background(), u) })
 	}
+}
+
+// watchPods calls see for every pod as it is, and for each change, until the test ends; deleted pods are left out.
+func (p place) watchPods(see func(*corev1.Pod)) {
+	p.Helper()
+	list := &corev1.PodList{}
+	if err := p.List(p.Context(), list, client.InNamespace(p.NS)); err != nil {
+		p.Fatal(err)
+	}
+	for i := range list.Items {
+		see(&list.Items[i])
+	}
+	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
+		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(w.Stop)
+	go func() {
+		for event := range w.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type != watch.Deleted {
+				see(pod)
+			}
+		}
+	}()
 }

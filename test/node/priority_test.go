@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
@@ -50,27 +48,7 @@ func (b *batches) see(pod *corev1.Pod) {
 func (p place) batches() *batches {
 	p.Helper()
 	b := &batches{steps: map[string][][2]string{}, last: map[string]*corev1.Pod{}}
-	list := &corev1.PodList{}
-	if err := p.List(p.Context(), list, client.InNamespace(p.NS)); err != nil {
-		p.Fatal(err)
-	}
-	for i := range list.Items {
-		b.see(&list.Items[i])
-	}
-	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.Cleanup(w.Stop)
-	go func() {
-		for event := range w.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok {
-				b.see(pod)
-			}
-		}
-	}()
+	p.watchPods(b.see)
 	return b
 }
 

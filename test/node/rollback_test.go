@@ -4,11 +4,18 @@ package node
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
 )
@@ -17,7 +24,7 @@ import (
 // completes all the same, and each change restarts each container once.
 func TestB025(t *testing.T) {
 	p := onSteady(t)
-	p.create(app{replicas: 3, tag: "v2", rollout: "maxUnavailable: 2"})
+	p.create(app{replicas: 3, tag: "v2", rollout: "maxUnavailable: 100%"})
 	before := kit.Identities(p.Pods())
 	digest := statusOf(p.Pods()[p.names()[0]], "main").ImageID
 	for i, tag := range []string{"v2-again", "v2"} {
@@ -42,16 +49,26 @@ func TestRollback(t *testing.T) {
 	t.Run("while the new container crashes", func(t *testing.T) {
 		p := onSteady(t)
 		before := p.two("")
+		runs := p.runsOf("main")
 		p.tag("crash")
 		broken := p.crashing()
-		crashed := statusOf(p.Pods()[broken], "main").RestartCount
 		if u := p.CloneSet("web").Status.Underway; u == nil || len(u.Broken) != 1 || u.Broken[0].Reason != "CrashLoopBackOff" || u.Broken[0].Pods[0] != broken {
 			t.Errorf("underway %s", kit.Text(u))
 		}
 		p.tag("v1")
 		p.Ready("web", 2, time.Minute)
+		p.kept(before, nil)
+		p.runs("main", lab.Image(lab.AppImage, "v1"))
 		// One start for the way back, after however many the crashes took; the other pod was never touched.
-		p.back(before, map[string]int32{broken: crashed + 1})
+		for name, got := range runs.of(lab.Image(lab.AppImage, "v1")) {
+			want := 1
+			if name == broken {
+				want = 2
+			}
+			if len(got) != want {
+				t.Errorf("%s ran v1 in the containers %v, want %d", name, got, want)
+			}
+		}
 	})
 	t.Run("while the new container is not ready", func(t *testing.T) {
 		p := onSteady(t)
@@ -126,21 +143,57 @@ func TestRollback(t *testing.T) {
 		p.back(before, nil)
 	})
 	t.Run("after the drain, before the patch", func(t *testing.T) {
-		p := onRough(t)
-		before := p.two("inPlaceUpdateStrategy: {gracePeriodSeconds: 1}")
+		p := onSteady(t)
+		before := p.two("")
+		// The patch is due and the API server takes none: the pod stays drained and unpatched.
+		p.withoutPatches()
 		p.tag("v2")
 		name := p.drained(30 * time.Second)
-		// The agent is asleep when the grace period ends: it wakes to a drained pod whose patch is due, and to another
-		// template.
-		p.pause(agent.Pause, agent.Resume)
-		if got := imageOf(p.Pods()[name], "main"); got != lab.Image(lab.AppImage, "v1") {
-			t.Fatalf("%s was patched to %s before the agent was stopped", name, got)
+		p.Eventually(30*time.Second, func() string {
+			if c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate); c == nil || !strings.Contains(c.Message, "no image may change") {
+				return "the refusal is not told: " + kit.Text(c)
+			}
+			return ""
+		})
+		if pod := p.Pods()[name]; imageOf(pod, "main") != lab.Image(lab.AppImage, "v1") || !gateFalse(pod) {
+			t.Fatalf("%s: %s", name, kit.Text(pod))
 		}
 		p.tag("v1")
-		time.Sleep(2 * time.Second)
-		p.resume(agent.Resume)
 		p.Ready("web", 2, 40*time.Second)
 		p.back(before, nil)
+	})
+}
+
+// noPatches is an admission policy that lets no image of a pod of one namespace change.
+const noPatches = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  matchConditions: [{name: here, expression: "object.metadata.namespace == '%[1]s'"}]
+  failurePolicy: Fail
+  validations: [{expression: "object.spec.containers[0].image == oldObject.spec.containers[0].image", message: no image may change}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`
+
+// withoutPatches puts noPatches on the namespace and waits until the API server acts on it.
+func (p place) withoutPatches() {
+	p.Helper()
+	p.cluster(fmt.Sprintf(noPatches, p.NS))
+	body := fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "image": %q}]}}`, lab.Image(lab.AppImage, "v3"))
+	p.Eventually(30*time.Second, func() string {
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Name = p.NS, p.names()[0]
+		if err := p.Patch(p.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(body)), client.DryRunAll); err == nil {
+			return "the admission policy does not act yet"
+		}
+		return ""
 	})
 }
 
@@ -195,4 +248,38 @@ func (p place) resume(resume func() error) {
 	if err := resume(); err != nil {
 		p.Fatal(err)
 	}
+}
+
+// runs are the containers that a watch saw run, by pod.
+type runs struct {
+	mu  sync.Mutex
+	ids map[string]map[string][]string
+}
+
+// runsOf follows one container of each pod until the test ends.
+func (p place) runsOf(container string) *runs {
+	p.Helper()
+	r := &runs{ids: map[string]map[string][]string{}}
+	p.watchPods(func(pod *corev1.Pod) {
+		s := statusOf(pod, container)
+		if s.State.Running == nil {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.ids[s.Image] == nil {
+			r.ids[s.Image] = map[string][]string{}
+		}
+		if got := r.ids[s.Image][pod.Name]; !slices.Contains(got, s.ContainerID) {
+			r.ids[s.Image][pod.Name] = append(got, s.ContainerID)
+		}
+	})
+	return r
+}
+
+// of are the containers that ran an image, by pod.
+func (r *runs) of(image string) map[string][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.ids[image])
 }
