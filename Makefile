@@ -73,7 +73,7 @@ generate: $(CONTROLLER_GEN) ## Deep copies, CRDs and roles from the code.
 .PHONY: verify
 verify: generate ## Generated files and go.mod are what the code says; nothing else is changed by it.
 	go mod tidy
-	go mod tidy -C test/lab/binaries && go mod tidy -C test/lab/binaries/kwok
+	for module in . kwok containerd runc cni; do go mod tidy -C test/lab/binaries/$$module || exit 1; done
 	@if [ -n "$$(git status --porcelain -- apis config go.mod go.sum test/lab/binaries)" ]; then \
 	  git status --porcelain -- apis config go.mod go.sum test/lab/binaries; git --no-pager diff --stat -- apis config go.mod go.sum test/lab/binaries; \
 	  echo 'verify: run `make generate` and `go mod tidy`, and commit what they change'; exit 1; fi

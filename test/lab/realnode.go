@@ -125,8 +125,8 @@ func (n *RealNode) KubeletLog() string { return n.log(kubeletPart) }
 // ContainerdLog is the path of containerd's log.
 func (n *RealNode) ContainerdLog() string { return n.log(containerdPart) }
 
-// Exec runs a command in the running container of a pod and returns what it
-// printed (standard output and error). It asks containerd, so it works while the
+// Exec runs a command in the running container of a pod and returns its standard
+// output; when it fails, its standard error is in the error. It asks containerd, so it works while the
 // kubelet or the API server is away. The lab's images hold no shell; their
 // program has commands of its own, see [Image].
 func (n *RealNode) Exec(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error) {

@@ -235,18 +235,19 @@ func (n *RealNode) waitFor(ctx context.Context, part nodePart, ask func() error)
 	}
 }
 
-// output runs a program that ends soon, and returns what it printed.
+// output runs a program that ends soon, and returns what it wrote to standard
+// output; what it wrote to standard error is in the error.
 func (f *Fleet) output(ctx context.Context, binary string, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, binary, args...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
 	cmd.Env = append(os.Environ(), markVariable+"="+f.state.Mark)
 	// The program has a child: they end together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()))
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(complaints.Bytes()))
 	}
 	return out.Bytes(), nil
 }
