@@ -43,6 +43,9 @@ type Wanted struct {
 	Intent inplace.Intent
 	// Template is the pod template, raw.
 	Template []byte
+	// Unfit is true when pods must not be made of the template at all, whatever it can be read as: then a lost pod comes
+	// back only on another revision that is kept.
+	Unfit bool
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool

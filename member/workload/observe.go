@@ -60,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return nil, err
 	}
 	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
-	r.forget(seen.book.follow(seen.pods, missing))
+	r.forget(seen.book.follow(seen.pods, missing, seen.proven))
 	if err := r.readHistory(ctx, seen); err != nil {
 		return nil, err
 	}
@@ -68,6 +68,11 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		seen.recall(missing)
 	}
 	return seen, nil
+}
+
+// proven reports whether a pod runs the revision of its label.
+func (s *observation) proven(p inplace.Pod) bool {
+	return step.Prove(p, step.Update{}, s.now).Done
 }
 
 // recall adds, at the first look of this process, the pods that went away before it and are not replaced yet. The last
@@ -81,7 +86,7 @@ func (s *observation) recall(missing int) {
 	older := int(was.Replicas - was.Updated)
 	for i := range s.pods {
 		p := &s.pods[i]
-		if p.Active() && (p.Revision != in.Update.Name || !step.Prove(*p, step.Update{}, s.now).Done) {
+		if p.Active() && (p.Revision != in.Update.Name || !s.proven(*p)) {
 			older--
 		}
 	}

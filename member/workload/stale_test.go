@@ -446,3 +446,57 @@ func (w *world) start(t *testing.T) {
 		}
 	}
 }
+
+// TestB083: of a template whose pods end no pod is made; a lost one comes back on the revision before.
+func TestB083(t *testing.T) {
+	t.Parallel()
+	set := cloneSet(t, 2)
+	good := set.Spec.Template.Raw
+	ends := []byte(strings.Replace(string(good), `"spec":{`, `"spec":{"restartPolicy":"Never",`, 1))
+	set.Spec.Template.Raw = ends
+	w := newWorld(t, set)
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	r := w.reconciler(clock)
+	pass := func(template []byte) {
+		t.Helper()
+		var cs appsv1alpha1.CloneSet
+		if err := w.Get(t.Context(), request.NamespacedName, &cs); err != nil {
+			t.Fatal(err)
+		}
+		cs.Spec.Template.Raw = template
+		if err := w.Update(t.Context(), &cs); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			clock.Step(10 * time.Second)
+		}
+	}
+	if pass(ends); w.pods(t) != 0 {
+		t.Fatalf("%d pods", w.pods(t))
+	}
+	if pass(good); w.pods(t) != 2 {
+		t.Fatalf("%d pods, want 2", w.pods(t))
+	}
+	w.start(t)
+	pass(good)
+	pass(ends)
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	if err := w.Delete(t.Context(), &list.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	pass(ends)
+	if err := w.Client.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	for i := range list.Items {
+		if policy := list.Items[i].Spec.RestartPolicy; policy == corev1.RestartPolicyNever {
+			t.Errorf("%s has restartPolicy %s", list.Items[i].Name, policy)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/podwriter"
+	"github.com/underway-dev/underway/inplace/step"
 )
 
 // Reasons of the conditions, upstream's where it has some.
@@ -30,8 +31,6 @@ const (
 	reasonUnknownFields    = "NewerThanAgent"
 	reasonRefused          = "Refused"
 	reasonFailed           = "WriteFailed"
-	// reasonsResize begins the reasons of problems with cpu and memory (ResizeInfeasible, ResizeRefused).
-	reasonsResize = "Resize"
 )
 
 // statusEvery is the least time between two writes of one status while a release moves; what a person or the hub waits
@@ -211,7 +210,7 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 }
 
 // failedUpdate tells what keeps pods from being moved as the policy demands: a change that is refused, cpu or memory that
-// they do not get, a patch that fails. A pod that does not come up on its new revision is moved, and is told elsewhere.
+// they do not get (a node without room for now is a wait, and no failure), a patch that fails. A pod that does not come up on its new revision is moved, and is told elsewhere.
 func failedUpdate(sum inplace.Summary, failed failures) metav1.Condition {
 	c := metav1.Condition{Type: appsv1alpha1.ConditionFailedUpdate}
 	if len(sum.Refused) > 0 {
@@ -219,7 +218,7 @@ func failedUpdate(sum inplace.Summary, failed failures) metav1.Condition {
 		return c
 	}
 	for _, p := range sum.Broken {
-		if strings.HasPrefix(p.Reason, reasonsResize) {
+		if slices.Contains([]string{step.ReasonResizeRefused, step.ReasonResizeInfeasible, step.ReasonResizeFailing}, p.Reason) {
 			c.Reason, c.Message = p.Reason, p.Message
 			return c
 		}
