@@ -130,7 +130,7 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 		serves := p.Ready && p.Gate != inplace.GateFalse
 		unsettled := a.unsettled(p)
 		patched := down[p.Name] && slices.ContainsFunc(d.Patches, func(x inplace.Patch) bool { return x.Name == p.Name })
-		bare += count(p.Gate == inplace.GateNone && (unsettled || patched))
+		bare += count(p.Gate == inplace.GateNone && (unsettled || (patched && p.Ready)))
 		fresh += count(p.Gate == inplace.GateNone && patched && p.Ready && !unsettled)
 		switch {
 		case down[p.Name] && serves && unsettled:
@@ -145,7 +145,7 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 		return fmt.Errorf("took down %d pods that serve; %d stay available of %d with maxUnavailable %d", taken, available, in.Replicas, in.MaxUnavailable)
 	}
 	if bare > 1 && fresh > 0 {
-		return fmt.Errorf("%d pods without a gate are patched and not proven", bare)
+		return fmt.Errorf("%d pods without a gate are patched and not proven, %d of them now: %+v", bare, fresh, d.Patches)
 	}
 	return nil
 }
@@ -355,8 +355,8 @@ func imageOf(pod *corev1.Pod, name string) string {
 // checkTarget: after an update every container is what the revision says, or written down as to follow.
 func (a *agent) checkTarget(p *simPod, x inplace.Patch) error {
 	b, ok := a.w.builds[x.To]
-	if !ok {
-		return nil
+	if !ok || p.garbled {
+		return nil // whoever made the state unreadable took with it what was still to be done
 	}
 	pod := p.truth()
 	state, err := podview.ParseState(pod.Annotations[appsv1alpha1.AnnotationInPlaceState])

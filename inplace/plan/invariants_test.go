@@ -24,7 +24,7 @@ import (
 	"github.com/underway-dev/underway/inplace/podview"
 )
 
-// seeds is how many random releases run: UNDERWAY_SEEDS, else 2,000.
+// seeds is how many random releases run: UNDERWAY_SEEDS, else 2,000. UNDERWAY_SEED runs one of them.
 func seeds(t *testing.T) int {
 	t.Helper()
 	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
@@ -44,6 +44,14 @@ func TestRandomReleases(t *testing.T) {
 	t.Parallel()
 	n := int64(seeds(t))
 	var next atomic.Int64
+	if s := os.Getenv("UNDERWAY_SEED"); s != "" {
+		one, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.Store(one)
+		n = one + 1
+	}
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -187,6 +195,7 @@ func (s *story) event() {
 	case k < 83 && p != nil:
 		w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(w.now)) })
 	case k < 84 && p != nil && !w.sharedDigest:
+		p.garbled = true
 		w.write(p, func(pod *corev1.Pod) { pod.Annotations[appsv1alpha1.AnnotationInPlaceState] = "{nonsense" })
 	case k < 88:
 		s.restart()

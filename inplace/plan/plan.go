@@ -195,7 +195,12 @@ func (r *round) outOfTurn(m *member) bool {
 	return r.ungated != nil && r.ungated != m && r.patchedInService(m)
 }
 
+// serves reports whether the pod serves and its target takes it down. A pod without a gate that is on its way counts as
+// down already.
 func (r *round) serves(m *member) bool {
+	if m.pod.Gate == inplace.GateNone && m.unsettled() {
+		return false
+	}
 	if m.recreate != "" {
 		return m.pod.Ready
 	}

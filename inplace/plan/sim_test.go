@@ -75,6 +75,8 @@ type simPod struct {
 	// endpoint is what the EndpointSlice says.
 	endpoint bool
 	healthy  bool
+	// garbled is set when somebody has written nonsense over its state.
+	garbled bool
 	// changes are the patches that ask for another image or for a resize that restarts, restarts what the kubelet made of
 	// them; by container.
 	changes, restarts map[string]int

@@ -49,6 +49,7 @@ func update(p *inplace.Pod, u Update, now time.Time) *inplace.Patch {
 		patch.InitImages[name] = image
 	}
 	patch.Resources, patch.InitResources = w.unshown(p)
+	patch.Order = orderOf(p, patch)
 	patch.Because = describe(p, u, patch, next)
 	return patch
 }
@@ -63,8 +64,21 @@ func resize(p *inplace.Pod, now time.Time) *inplace.Patch {
 	}
 	patch := &inplace.Patch{Ref: p.Ref, Kind: inplace.PatchResize, At: now, To: p.Revision}
 	patch.Resources, patch.InitResources = w.unshown(p)
+	patch.Order = orderOf(p, patch)
 	patch.Because = "resized as its update asks: " + strings.Join(sizes(patch), ", ")
 	return patch
+}
+
+// orderOf is the order of the pod's containers, for a patch that names some.
+func orderOf(p *inplace.Pod, patch *inplace.Patch) []string {
+	if len(patch.Images)+len(patch.InitImages)+len(patch.Resources)+len(patch.InitResources) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(p.Containers))
+	for i := range p.Containers {
+		names = append(names, p.Containers[i].Name)
+	}
+	return names
 }
 
 // describe names what changes, sorted.

@@ -161,6 +161,7 @@ func TestOnePatchCarriesEverything(t *testing.T) {
 	text := got.Metadata.Annotations[appsv1alpha1.AnnotationInPlaceState]
 	want := &inplace.Patch{
 		Ref: drained().Ref, Kind: inplace.PatchUpdate, At: now, To: "web-2", Images: map[string]string{"web": "app:v2"},
+		Order: []string{"web", "side"},
 		Metadata: inplace.MetadataChange{
 			Labels: map[string]*string{
 				"k1": new("v1"), "k2": nil, appsv1alpha1.LabelPodRevision: new("web-2"), appsv1alpha1.LabelPodTemplateHash: new("2"),
