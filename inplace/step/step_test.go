@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -273,8 +274,11 @@ func apply(t *testing.T, p inplace.Pod, patch *inplace.Patch) inplace.Pod {
 	}
 	p.State, p.StateProblem, p.Revision = state(t, patch), "", patch.To
 	p.Generation++
-	for name, image := range patch.Images {
-		p.Container(name).Image = image
+	p.Containers = slices.Clone(p.Containers)
+	for _, images := range []map[string]string{patch.Images, patch.InitImages} {
+		for name, image := range images {
+			p.Container(name).Image = image
+		}
 	}
 	return p
 }
