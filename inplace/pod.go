@@ -71,6 +71,12 @@ type Pod struct {
 	Available bool
 	// AvailableIn is how long a Ready pod still has to stay so to be available.
 	AvailableIn time.Duration
+	// Down is set when the pod serves nobody and that is not about to change by itself: it has not started, we took it out
+	// of service, the kubelet names its trouble, or its containers have not been ready for a while by our clock. DownIn is
+	// how long that still takes. A pod that is neither Ready nor Down may serve again at any moment: a kubelet that starts
+	// anew calls its pods not ready for a quarter of a second, and pods of a node that is not heard from are only called so.
+	Down   bool
+	DownIn time.Duration
 	// ReadySince is the last transition of the Ready condition, by the kubelet's clock: to be shown, not judged.
 	ReadySince time.Time
 
@@ -119,6 +125,8 @@ type Seen struct {
 	ReadySince time.Time
 	// FoundReady is our first look at the pod, where it was Ready already then.
 	FoundReady time.Time
+	// UnreadySince is since when the kubelet calls the containers not ready; zero while it calls them ready.
+	UnreadySince time.Time
 	// ResizeRefused is the API server's answer to our last resize of the resources that the state names; nil when there
 	// was none, or it was accepted.
 	ResizeRefused *ResizeRefusal
@@ -217,4 +225,10 @@ func (p *Pod) Container(name string) *Container {
 // Active reports whether the pod counts as one of the workload's pods: neither being deleted nor finished.
 func (p *Pod) Active() bool {
 	return p.Phase == PhasePending || p.Phase == PhaseRunning
+}
+
+// InService reports whether traffic may reach the pod, now or at any moment without anybody's doing. Taking it down then
+// is what a budget is for.
+func (p *Pod) InService() bool {
+	return p.Gate != GateFalse && (p.Ready || (p.Active() && !p.Down))
 }

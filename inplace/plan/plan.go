@@ -37,7 +37,7 @@ type member struct {
 
 // takesDown reports whether the pod serves and its outcome drains it.
 func (r *round) takesDown(m *member) bool {
-	return m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchDrain && m.pod.Ready
+	return m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchDrain && m.pod.InService()
 }
 
 // unsettled reports whether a container of the pod may be started anew at any moment, because of a patch.
@@ -131,6 +131,7 @@ func (r *round) count() {
 		if m.pod.Ready && !m.pod.Available {
 			r.later(m.pod.AvailableIn)
 		}
+		r.later(m.pod.DownIn)
 	}
 	there := t.active
 	for _, c := range r.in.Population.Creates {
@@ -173,8 +174,7 @@ func (r *round) spend() {
 	}
 }
 
-// pay takes one serving pod off the budget. One that is Ready, and counted as unavailable already, makes no more pods
-// unavailable.
+// pay takes one serving pod off the budget. One that is counted as unavailable already makes no more pods unavailable.
 func (r *round) pay(m *member) bool {
 	switch {
 	case m.pod.Available && r.room >= 1:
@@ -187,7 +187,7 @@ func (r *round) pay(m *member) bool {
 
 // patchedInService reports whether the pod has no gate and would be patched while it serves.
 func (r *round) patchedInService(m *member) bool {
-	return m.pod.Gate == inplace.GateNone && m.pod.Ready && m.recreate == "" && step.Restarts(m.pod, m.update)
+	return m.pod.Gate == inplace.GateNone && m.pod.InService() && m.recreate == "" && step.Restarts(m.pod, m.update)
 }
 
 // outOfTurn reports whether another pod without a gate has been patched and is not proven: there is one at a time.
@@ -202,7 +202,7 @@ func (r *round) serves(m *member) bool {
 		return false
 	}
 	if m.recreate != "" {
-		return m.pod.Ready
+		return m.pod.InService()
 	}
 	return step.Serves(m.pod, m.update)
 }
@@ -217,7 +217,7 @@ func (r *round) act() {
 			r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
 			continue
 		case !m.chosen:
-			m.update = step.Update{Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.Ready)}
+			m.update = step.Update{Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.InService())}
 		}
 		m.outcome = step.Next(m.pod, m.update, r.now)
 		if !m.chosen && r.takesDown(m) && !r.pay(m) {

@@ -35,7 +35,7 @@ func intent(replicas, partition, maxUnavailable int32) inplace.Intent {
 
 // pods makes pods from a short text, one letter each: O old in service, N new in service (in place), C new in service
 // (recreated), d old drained, n old not ready, x new not ready, u new patched and not proven, r old Ready and not
-// available, t old terminating, f old failed.
+// available, b old neither Ready nor down, t old terminating, f old failed.
 func pods(text string) []inplace.Pod {
 	var out []inplace.Pod
 	for i, kind := range strings.ReplaceAll(text, " ", "") {
@@ -60,6 +60,9 @@ func pods(text string) []inplace.Pod {
 		case 'd', 'u':
 			p.Gate, p.Ready, p.Available = inplace.GateFalse, false, false
 		case 'n', 'x':
+			p.Ready, p.Available, p.Down = false, false, true
+		case 'b':
+			// Not Ready and not down: its kubelet starts anew, or its node is not heard from.
 			p.Ready, p.Available = false, false
 		case 'r':
 			p.Available, p.AvailableIn = false, 7*time.Second
@@ -136,6 +139,20 @@ func TestWhoMovesAndWhyOthersDoNot(t *testing.T) {
 			},
 		},
 		"broken pods move without budget":  {in: intent(4, 0, 1), pods: "nnOO", writes: []string{"Drain n0", "Drain n1"}, holds: []string{"Budget: 2 pods wait: 2 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
+		"pods that a kubelet's restart makes blink stay where they are": {
+			in: intent(3, 0, 1), pods: "bbu", holds: []string{
+				"Budget: 2 pods wait: 3 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
+				"Proof: 1 pod is not proven to run what it was asked to; u2: the kubelet has observed generation 1 of 2",
+			},
+		},
+		"pods to be recreated too": {
+			in: edit(intent(3, 0, 1), func(in *inplace.Intent) { in.Policy = inplace.PolicyReCreate }), pods: "bbO",
+			holds: []string{"Budget: 3 pods wait: 2 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+		},
+		"one that blinks goes inside the budget": {
+			in: intent(3, 0, 1), pods: "bOO", writes: []string{"Drain b0"},
+			holds: []string{"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+		},
 		"broken new pods hold the release": {in: intent(4, 0, 1), pods: "xOOO", holds: []string{"Budget: 3 pods wait: 1 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
 		"a pod that is missing spends budget": {
 			in: intent(4, 0, 1), pods: "OOO", holds: []string{"Budget: 3 pods wait: 1 of 4 pods are unavailable or about to be, and maxUnavailable is 1"},

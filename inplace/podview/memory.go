@@ -53,6 +53,9 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	ready := condition(pod, corev1.PodReady)
 	next.ready = ready != nil && ready.Status == corev1.ConditionTrue
 	next.readiness(last, now)
+	if c := condition(pod, corev1.ContainersReady); !next.ready && (c == nil || c.Status != corev1.ConditionTrue) {
+		next.seen.UnreadySince = since(true, last.seen.UnreadySince, now)
+	}
 	if g, _ := gate(pod); g == inplace.GateFalse && !next.ready {
 		next.seen.NotReadySince = since(true, last.seen.NotReadySince, now)
 		if len(endpoints.Ready) == 0 {

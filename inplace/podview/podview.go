@@ -51,6 +51,7 @@ func From(pod *corev1.Pod, around Around) inplace.Pod {
 	p.Unschedulable = unschedulable(pod)
 	p.Resize = resize(pod)
 	readiness(&p, pod, around)
+	down(&p, around.Now)
 	return p
 }
 
@@ -143,6 +144,27 @@ func resize(pod *corev1.Pod) inplace.Resize {
 		r.Pending, r.Message, r.Since, r.Generation = c.Reason, c.Message, c.LastTransitionTime.Time, c.ObservedGeneration
 	}
 	return r
+}
+
+// unreadyFor is how long containers must have been called not ready before the pod counts as down. A kubelet that starts
+// anew calls all its pods not ready until their probes have run.
+const unreadyFor = 10 * time.Second
+
+// down fills Down, after readiness and the marks of memory.
+func down(p *inplace.Pod, now time.Time) {
+	trouble := p.Seen.Trouble.Reason
+	switch {
+	case p.Ready || !p.Active():
+	case p.Phase == inplace.PhasePending, p.Gate == inplace.GateFalse, p.Gate == inplace.GateUnset:
+		p.Down = true
+	case trouble != "" && trouble != inplace.TroubleStartup:
+		p.Down = true
+	case p.Seen.UnreadySince.IsZero():
+		// The containers are ready: the node is not heard from, or somebody else's gate holds the pod.
+	default:
+		p.DownIn = max(p.Seen.UnreadySince.Add(unreadyFor).Sub(now), 0)
+		p.Down = p.DownIn == 0
+	}
 }
 
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {

@@ -281,6 +281,7 @@ func TestMemoryCountsOnOurClock(t *testing.T) {
 	check := func(name string, got inplace.Seen, same, notReady, drained time.Time) {
 		t.Helper()
 		got.FoundReady = time.Time{}
+		got.UnreadySince = time.Time{}
 		if diff := cmp.Diff(inplace.Seen{SameSince: same, NotReadySince: notReady, DrainedSince: drained}, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -329,4 +330,56 @@ func FuzzAnnotations(f *testing.F) {
 			t.Errorf("parked %+v", p.Parked)
 		}
 	})
+}
+
+// TestDown: a pod is down by its kubelet's word or after a while, by our clock, not because it is called not ready for a
+// moment, nor because its node is not heard from.
+func TestDown(t *testing.T) {
+	t.Parallel()
+	unready := func(p *corev1.Pod) {
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionFalse})
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		// after is how long the pod has looked like this.
+		after  time.Duration
+		down   bool
+		downIn time.Duration
+	}{
+		"ready": {change: func(*corev1.Pod) {}, after: time.Hour},
+		"a kubelet that starts anew calls its pods not ready": {change: unready, after: 250 * time.Millisecond, downIn: 9750 * time.Millisecond},
+		"not ready for a while": {change: unready, after: 10 * time.Second, down: true},
+		"its node is not heard from": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Conditions[2].Status = corev1.ConditionTrue
+		}, after: time.Hour},
+		"trouble by the kubelet's word": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
+		}, down: true},
+		"a startup probe that has not succeeded": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.ContainerStatuses[0].Started = new(false)
+		}, after: time.Second, downIn: 9 * time.Second},
+		"drained by us": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Conditions[1].Status = corev1.ConditionFalse
+		}, down: true},
+		"not started": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Phase = corev1.PodPending
+		}, down: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, pod := podview.NewMemory(), running()
+			tc.change(pod)
+			m.Look(pod, podview.Endpoints{}, now.Add(-tc.after))
+			got := podview.From(pod, podview.Around{Now: now, Seen: m.Look(pod, podview.Endpoints{}, now)})
+			if got.Down != tc.down || got.DownIn != tc.downIn || got.InService() != !tc.down {
+				t.Errorf("down %v in %s, in service %v", got.Down, got.DownIn, got.InService())
+			}
+		})
+	}
 }

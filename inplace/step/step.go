@@ -66,7 +66,7 @@ func Next(p inplace.Pod, u Update, now time.Time) Outcome {
 // Serves reports whether carrying out u takes a pod that serves out of service: what the budget has to allow. Labels,
 // annotations and a resize without a restart do not.
 func Serves(p inplace.Pod, u Update) bool {
-	return p.Ready && p.Gate != inplace.GateFalse && Restarts(p, u)
+	return p.InService() && Restarts(p, u)
 }
 
 // Restarts reports whether carrying out u starts a container anew.

@@ -348,10 +348,11 @@ func TestServes(t *testing.T) {
 		u    step.Update
 		want bool
 	}{
-		"in service":             {serving(), to2(), true},
-		"labels only":            {serving(), labels, false},
-		"drained, Ready lagging": {with(drained(), func(p *inplace.Pod) { p.Ready = true })(), to2(), false},
-		"not ready":              {with(serving(), func(p *inplace.Pod) { p.Ready = false })(), to2(), false},
+		"in service":              {serving(), to2(), true},
+		"labels only":             {serving(), labels, false},
+		"drained, Ready lagging":  {with(drained(), func(p *inplace.Pod) { p.Ready = true })(), to2(), false},
+		"down":                    {with(serving(), func(p *inplace.Pod) { p.Ready, p.Down = false, true })(), to2(), false},
+		"not ready, and not down": {with(serving(), func(p *inplace.Pod) { p.Ready = false })(), to2(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
