@@ -138,7 +138,7 @@ func TestWhoMovesAndWhyOthersDoNot(t *testing.T) {
 				"Proof: 1 pod is not proven to run what it was asked to; u0: the kubelet has observed generation 1 of 2",
 			},
 		},
-		"broken pods move without budget":  {in: intent(4, 0, 1), pods: "nnOO", writes: []string{"Drain n0", "Drain n1"}, holds: []string{"Budget: 2 pods wait: 2 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
+		"broken pods move without budget": {in: intent(4, 0, 1), pods: "nnOO", writes: []string{"Drain n0", "Drain n1"}, holds: []string{"Budget: 2 pods wait: 2 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
 		"pods that a kubelet's restart makes blink stay where they are": {
 			in: intent(3, 0, 1), pods: "bbu", holds: []string{
 				"Budget: 2 pods wait: 3 of 3 pods are unavailable or about to be, and maxUnavailable is 1",

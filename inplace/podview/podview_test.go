@@ -349,7 +349,7 @@ func TestDown(t *testing.T) {
 	}{
 		"ready": {change: func(*corev1.Pod) {}, after: time.Hour},
 		"a kubelet that starts anew calls its pods not ready": {change: unready, after: 250 * time.Millisecond, downIn: 9750 * time.Millisecond},
-		"not ready for a while": {change: unready, after: 10 * time.Second, down: true},
+		"not ready for a while":                               {change: unready, after: 10 * time.Second, down: true},
 		"its node is not heard from": {change: func(p *corev1.Pod) {
 			unready(p)
 			p.Status.Conditions[2].Status = corev1.ConditionTrue
