@@ -79,7 +79,7 @@ func TestThreeWrites(t *testing.T) {
 			p.create(tc.app)
 			mark := p.auditMark()
 			tc.change(p)
-			p.Ready("web", pods, time.Minute)
+			p.Ready("web", pods, patience)
 			time.Sleep(2 * time.Second)
 			writes, conflicts, reads := p.requests(mark)
 			t.Logf("%d pods: %v, %d conflicts, %d reads", pods, writes, conflicts, reads)

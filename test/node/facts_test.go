@@ -30,7 +30,7 @@ func TestB081(t *testing.T) {
 	p.mark()
 	before, r := kit.Identities(p.Pods()), p.Record()
 	p.set(initImage, lab.Image(lab.SideImage, "v2"))
-	cs := p.Ready("web", 2, time.Minute)
+	cs := p.Ready("web", 2, patience)
 	// Read after the status: what it calls updated must run by then.
 	p.runs("log", lab.Image(lab.SideImage, "v2"))
 	for name, pod := range p.Pods() {
@@ -55,7 +55,7 @@ func TestInitWithMain(t *testing.T) {
 		ran[name] = statusOf(pod, "prepare")
 	}
 	p.set(initImage, lab.Image(lab.InitImage, "v2"), mainImage, lab.Image(lab.AppImage, "v2"))
-	cs := p.Ready("web", 2, time.Minute)
+	cs := p.Ready("web", 2, patience)
 	p.kept(before, map[string]int32{"main": 1, "prepare": 0})
 	p.runs("main", lab.Image(lab.AppImage, "v2"))
 	for name, pod := range p.Pods() {
@@ -78,7 +78,7 @@ func TestB079(t *testing.T) {
 		p.create(app{replicas: 1, rollout: "maxUnavailable: 1", init: prepare})
 		before := kit.Identities(p.Pods())
 		p.set(initImage, lab.Image(lab.InitImage, "v2"))
-		cs := p.Ready("web", 1, time.Minute)
+		cs := p.Ready("web", 1, patience)
 		for name, pod := range p.Pods() {
 			s := statusOf(pod, "prepare")
 			if before[name].UID == pod.UID || s.Image != lab.Image(lab.InitImage, "v2") || s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
@@ -102,7 +102,7 @@ func TestB079(t *testing.T) {
 // refused waits until FailedUpdate says why, in a sentence that holds a word.
 func (p place) refused(word string) {
 	p.Helper()
-	p.Eventually(20*time.Second, func() string {
+	p.Eventually(patience, func() string {
 		c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate)
 		if c == nil || !strings.Contains(c.Message, word) {
 			return fmt.Sprintf("FailedUpdate does not say %q: %s", word, kit.Text(c))
@@ -141,7 +141,7 @@ func TestB077(t *testing.T) {
 	const deployed, value, next = "/spec/template/metadata/annotations/deployed", "2024-01-02 m=+1.02", "2024-01-03 m=+2=3"
 	before := kit.Identities(p.Pods())
 	p.set(deployed, value, mainImage, lab.Image(lab.AppImage, "v2"))
-	p.Ready("web", 2, time.Minute)
+	p.Ready("web", 2, patience)
 	p.During(8*time.Second, func() string {
 		for name, pod := range p.Pods() {
 			if n := kit.Restarts(pod); n != 1 {
@@ -157,7 +157,7 @@ func TestB077(t *testing.T) {
 		}
 	}
 	p.set(deployed, next)
-	cs := p.Ready("web", 2, time.Minute)
+	cs := p.Ready("web", 2, patience)
 	for name, pod := range p.Pods() {
 		if got := p.env(pod, "DEPLOYED"); got != next || before[name].UID == pod.UID || kit.Restarts(pod) != 0 {
 			t.Errorf("%s: DEPLOYED is %q, want %q; UID %s, was %s, %d restarts", name, got, next, pod.UID, before[name].UID, kit.Restarts(pod))
@@ -175,7 +175,7 @@ func TestLabelsOnly(t *testing.T) {
 	p.create(app{replicas: 3, rollout: "maxUnavailable: 1"})
 	before, r, e := kit.Identities(p.Pods()), p.Record(), p.endpoints()
 	p.set("/spec/template/metadata/labels/tier", "front", "/spec/template/metadata/annotations/note", "new")
-	cs := p.Ready("web", 3, 30*time.Second)
+	cs := p.Ready("web", 3, patience)
 	time.Sleep(2 * time.Second)
 	p.kept(before, map[string]int32{"main": 0})
 	for name, pod := range p.Pods() {
@@ -198,7 +198,7 @@ func TestImageNeverPull(t *testing.T) {
 	before, r := kit.Identities(p.Pods()), p.Record()
 	p.tag("absent")
 	var broken string
-	p.Eventually(time.Minute, func() string {
+	p.Eventually(patience, func() string {
 		u := p.CloneSet("web").Status.Underway
 		if u == nil || len(u.Broken) != 1 || u.Broken[0].Reason != "ErrImageNeverPull" || len(u.Broken[0].Pods) != 1 || u.Broken[0].Since == nil || !strings.Contains(u.Broken[0].Message, "main") {
 			return "not told: " + kit.Text(u)
@@ -216,13 +216,13 @@ func TestImageNeverPull(t *testing.T) {
 	})
 	p.tag("v2")
 	// The broken pod is the first to go.
-	p.until(30*time.Second, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		if imageOf(pods[broken], "main") != lab.Image(lab.AppImage, "v2") {
 			return broken + " is not patched"
 		}
 		return ""
 	})
-	cs := p.Ready("web", 4, 2*time.Minute)
+	cs := p.Ready("web", 4, patience)
 	p.kept(before, map[string]int32{"main": 1})
 	p.runs("main", lab.Image(lab.AppImage, "v2"))
 	if seen := r.Seen(); seen.FewestReady < 3 || seen.Created+seen.Deleted > 0 || len(cs.Status.Underway.Broken) > 0 {

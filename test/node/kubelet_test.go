@@ -33,7 +33,7 @@ func TestKubeletStoppedAMinute(t *testing.T) {
 	if err := p.node.StopKubelet(); err != nil {
 		t.Fatal(err)
 	}
-	p.until(2*time.Minute, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		for _, name := range rough {
 			if kit.PodReady(pods[name]) {
 				return name + " is Ready still"
@@ -42,7 +42,7 @@ func TestKubeletStoppedAMinute(t *testing.T) {
 		return ""
 	})
 	// Whatever was under way on the calm node is finished, and then nothing moves there.
-	p.until(time.Minute, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		for _, name := range calm {
 			if !kit.PodReady(pods[name]) {
 				return name + " is not Ready"
@@ -62,7 +62,7 @@ func TestKubeletStoppedAMinute(t *testing.T) {
 	if err := p.node.StartKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Ready("web", 4, 2*time.Minute)
+	p.Ready("web", 4, patience)
 	p.kept(before, map[string]int32{"main": 1})
 	p.runs("main", lab.Image(lab.AppImage, "v2"))
 	seen := r.Seen()
@@ -90,11 +90,12 @@ func (p place) sides() (here, there []string) {
 }
 
 // TestKubeletKilled: the kubelet is killed when a pod is patched, and again when a container has been replaced; it comes
-// back. Each container is replaced once all the same.
+// back, and calls each pod not Ready until its probe has run. That is no reason to take them all; each container is
+// replaced once all the same.
 func TestKubeletKilled(t *testing.T) {
 	p := onRough(t)
 	p.create(app{replicas: 3, rollout: "maxUnavailable: 1"})
-	before, r := kit.Identities(p.Pods()), p.Record()
+	before, r, ran := kit.Identities(p.Pods()), p.Record(), p.runsOf("main")
 	again := func() {
 		if err := p.node.KillKubelet(); err != nil {
 			t.Fatal(err)
@@ -105,9 +106,9 @@ func TestKubeletKilled(t *testing.T) {
 		}
 	}
 	p.tag("v2")
-	first := p.patched(lab.Image(lab.AppImage, "v2"), 30*time.Second)
+	first := p.patched(lab.Image(lab.AppImage, "v2"), patience)
 	again()
-	p.until(time.Minute, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		for name, pod := range pods {
 			if name != first && statusOf(pod, "main").RestartCount == 1 {
 				return ""
@@ -116,10 +117,21 @@ func TestKubeletKilled(t *testing.T) {
 		return "no second container is replaced"
 	})
 	again()
-	p.Ready("web", 3, 2*time.Minute)
-	p.kept(before, map[string]int32{"main": 1})
+	p.Ready("web", 3, patience)
+	p.kept(before, nil)
 	p.runs("main", lab.Image(lab.AppImage, "v2"))
-	if seen := r.Seen(); seen.FewestReady < 2 || seen.Created+seen.Deleted > 0 || len(seen.Problems) > 0 {
+	// Not by restartCount: a kubelet that is killed while it starts a container counts that one, too.
+	for _, tag := range []string{"v1", "v2"} {
+		for name, ids := range ran.of(lab.Image(lab.AppImage, tag)) {
+			if len(ids) != 1 {
+				t.Errorf("%s ran %s in the containers %v, want one", name, tag, ids)
+			}
+		}
+	}
+	// Pods that are not Ready for a moment because the kubelet is new are nobody's budget; those we hold are.
+	seen := r.Seen()
+	t.Logf("at most %d pods held at once, at least %d ready", seen.Held, seen.FewestReady)
+	if seen.Held > 1 || seen.Created+seen.Deleted > 0 || len(seen.Problems) > 0 {
 		t.Errorf("seen %+v", seen)
 	}
 }
@@ -134,16 +146,17 @@ func TestKubeletSeesOnlyTheEnd(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := onRough(t)
-			p.create(app{replicas: 1, tag: tc.from, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 3}"})
+			p.create(app{replicas: 1, tag: tc.from, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 5}"})
 			before := kit.Identities(p.Pods())
 			p.tag(tc.over)
 			name := p.drained(30 * time.Second)
-			if err := p.node.StopKubelet(); err != nil {
+			// At once: it must not act on the patch that comes when the grace period is over.
+			if err := p.node.KillKubelet(); err != nil {
 				t.Fatal(err)
 			}
-			p.patched(lab.Image(lab.AppImage, tc.over), 30*time.Second)
+			p.patched(lab.Image(lab.AppImage, tc.over), patience)
 			p.tag(tc.from)
-			p.patched(lab.Image(lab.AppImage, tc.from), 30*time.Second)
+			p.patched(lab.Image(lab.AppImage, tc.from), patience)
 			// Nothing is proven by then: no kubelet has seen either patch.
 			p.During(7*time.Second, func() string {
 				if pod := p.Pods()[name]; !gateFalse(pod) {
@@ -154,7 +167,7 @@ func TestKubeletSeesOnlyTheEnd(t *testing.T) {
 			if err := p.node.StartKubelet(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			p.Ready("web", 1, time.Minute)
+			p.Ready("web", 1, patience)
 			p.kept(before, map[string]int32{"main": 0})
 			p.runs("main", lab.Image(lab.AppImage, tc.from))
 		})
@@ -172,7 +185,7 @@ func TestPodGoesInTheMiddle(t *testing.T) {
 		recreated int32
 	}{
 		{"deleted when it is patched", func(p place, pod *corev1.Pod) {
-			p.patched(lab.Image(lab.AppImage, "v2"), 30*time.Second)
+			p.patched(lab.Image(lab.AppImage, "v2"), patience)
 			p.remove(pod)
 		}, 0},
 		{"deleted in the grace period", place.remove, 1},
@@ -186,7 +199,7 @@ func TestPodGoesInTheMiddle(t *testing.T) {
 			p.set(mainImage, lab.Image(lab.AppImage, "v2"), sideImage, lab.Image(lab.AppImage, "v2"))
 			name := p.drained(30 * time.Second)
 			tc.goes(p, p.Pods()[name])
-			cs := p.Ready("web", 3, 2*time.Minute)
+			cs := p.Ready("web", 3, patience)
 			p.runs("main", lab.Image(lab.AppImage, "v2"))
 			p.runs("side", lab.Image(lab.AppImage, "v2"))
 			replaced := 0
@@ -244,7 +257,7 @@ func (p place) evict(pod *corev1.Pod) {
 		ObjectMeta:    metav1.ObjectMeta{Namespace: p.NS, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
 	}
-	p.Eventually(20*time.Second, func() string {
+	p.Eventually(patience, func() string {
 		if err := client.PolicyV1().Evictions(p.NS).Evict(p.Context(), eviction); err != nil {
 			return "evicting: " + err.Error()
 		}

@@ -37,6 +37,10 @@ var (
 	turn  = make(chan struct{}, 1)
 )
 
+// patience is how long anything may take before a test gives up on it: kubelets on a busy machine are slow, and how fast
+// they are is not what is tested.
+const patience = 4 * time.Minute
+
 // place is one namespace of the member, for one test, with the node its pods run on.
 type place struct {
 	kit.Place
@@ -102,7 +106,11 @@ func (p place) trace() {
 		}
 		for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 			s := statusOf(pod, c.Name)
-			line += fmt.Sprintf(" %s(spec %s, is %s, ready %t, %d restarts)", c.Name, path.Base(c.Image), path.Base(s.Image), s.Ready, s.RestartCount)
+			line += fmt.Sprintf(" %s(spec %s, is %s, ready %t, %d restarts", c.Name, path.Base(c.Image), path.Base(s.Image), s.Ready, s.RestartCount)
+			if s.State.Waiting != nil {
+				line += ", waiting " + s.State.Waiting.Reason
+			}
+			line += ")"
 		}
 		if last[pod.Name] != line {
 			last[pod.Name] = line
@@ -151,7 +159,7 @@ type app struct {
 func (p place) create(a app) {
 	p.Helper()
 	p.start(a)
-	p.Ready("web", int32(a.replicas), 2*time.Minute)
+	p.Ready("web", int32(a.replicas), patience)
 }
 
 func (p place) start(a app) {
@@ -292,15 +300,18 @@ func (p place) kept(before map[string]kit.Identity, restarts map[string]int32) {
 	}
 }
 
-// runs checks that a container of every pod runs an image: wanted by the spec, running, and the pod in service.
+// runs waits until a container of every pod runs an image: wanted by the spec, running, and the pod in service.
 func (p place) runs(container, image string) {
 	p.Helper()
-	for name, pod := range p.Pods() {
-		s := statusOf(pod, container)
-		if imageOf(pod, container) != image || s.State.Running == nil || !kit.PodReady(pod) || !kit.PodCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady) {
-			p.Errorf("%s: container %s wants %s, status %s, conditions %s", name, container, imageOf(pod, container), kit.Text(s), kit.Text(pod.Status.Conditions))
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
+		for name, pod := range pods {
+			s := statusOf(pod, container)
+			if imageOf(pod, container) != image || s.State.Running == nil || !kit.PodReady(pod) || gateFalse(pod) {
+				return fmt.Sprintf("%s: container %s wants %s, status %s, conditions %s", name, container, imageOf(pod, container), kit.Text(s), kit.Text(pod.Status.Conditions))
+			}
 		}
-	}
+		return ""
+	})
 }
 
 // until waits for something of the pods; what says what is missing, and nothing when it is there.

@@ -40,7 +40,7 @@ func TestResize(t *testing.T) {
 	p.create(app{replicas: 3, rollout: "maxUnavailable: 1", main: "resources: {requests: {cpu: 10m}}"})
 	before, r, mark := kit.Identities(p.Pods()), p.Record(), p.auditMark()
 	p.set(mainResources, cpu("20m"))
-	cs := p.Ready("web", 3, time.Minute)
+	cs := p.Ready("web", 3, patience)
 	p.given(corev1.ResourceCPU, "20m")
 	p.kept(before, map[string]int32{"main": 0})
 	if seen := r.Seen(); seen.Unready != 0 || seen.Held != 0 || cs.Status.Underway.UpdatedInPlace != 3 {
@@ -64,7 +64,7 @@ func TestResizeRestarts(t *testing.T) {
 	})
 	names, before, r, e := p.names(), kit.Identities(p.Pods()), p.Record(), p.endpoints()
 	p.set(mainResources, map[string]any{"requests": map[string]any{"memory": "48Mi"}})
-	p.Ready("web", 2, time.Minute)
+	p.Ready("web", 2, patience)
 	p.given(corev1.ResourceMemory, "48Mi")
 	p.kept(before, map[string]int32{"main": 1})
 	time.Sleep(time.Second)
@@ -98,7 +98,7 @@ func (p place) fill(milli int64) *corev1.Pod {
 	if err := p.Create(p.Context(), pod); err != nil {
 		p.Fatal(err)
 	}
-	p.until(time.Minute, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		if s := pods["filler"]; s == nil || !kit.PodReady(s) {
 			return "the filler does not run: " + kit.Text(s.Status.Conditions)
 		}
@@ -115,7 +115,7 @@ func TestResizeDeferred(t *testing.T) {
 	before := kit.Identities(p.Pods())
 	filler := p.fill(p.room() - 300)
 	p.set(mainResources, cpu("400m"))
-	p.Eventually(time.Minute, func() string {
+	p.Eventually(patience, func() string {
 		for _, kind := range []string{appsv1alpha1.ConditionReady, appsv1alpha1.ConditionProgressing} {
 			if c := p.Condition("web", kind); c == nil || !strings.Contains(c.Message, "Deferred") {
 				return "no reason is told: " + kit.Text(p.CloneSet("web").Status)
@@ -132,7 +132,7 @@ func TestResizeDeferred(t *testing.T) {
 		t.Errorf("%d pods are called updated", n)
 	}
 	p.remove(filler)
-	p.Ready("web", 1, time.Minute)
+	p.Ready("web", 1, patience)
 	for name, pod := range p.Pods() {
 		if id := kit.Identities(p.Pods())[name]; id != before[name] || kit.Restarts(pod) != 0 {
 			t.Errorf("%s was %+v and is %+v, %d restarts", name, before[name], id, kit.Restarts(pod))
@@ -150,7 +150,7 @@ func TestResizeInfeasible(t *testing.T) {
 		p.create(app{replicas: 2, policy: appsv1alpha1.InPlaceOnlyUpdate, rollout: "maxUnavailable: 1", main: "resources: {requests: {cpu: 10m}}"})
 		before, r := kit.Identities(p.Pods()), p.Record()
 		p.set(mainResources, cpu("1000"))
-		p.Eventually(time.Minute, func() string {
+		p.Eventually(patience, func() string {
 			u := p.CloneSet("web").Status.Underway
 			if u == nil || len(u.Broken) != 1 || u.Broken[0].Reason != "ResizeRefused" || u.Broken[0].Since == nil ||
 				!strings.Contains(u.Broken[0].Message, "didn't have enough allocatable resources: cpu") {
@@ -160,7 +160,7 @@ func TestResizeInfeasible(t *testing.T) {
 		})
 		p.kept(before, map[string]int32{"main": 0})
 		p.set(mainResources, cpu("20m"))
-		p.Ready("web", 2, time.Minute)
+		p.Ready("web", 2, patience)
 		p.kept(before, map[string]int32{"main": 0})
 		p.given(corev1.ResourceCPU, "20m")
 		if seen := r.Seen(); seen.Unready > 0 {
@@ -172,7 +172,7 @@ func TestResizeInfeasible(t *testing.T) {
 		p.create(app{replicas: 2, rollout: "maxUnavailable: 1", main: "resources: {requests: {cpu: 10m}}"})
 		before, r := kit.Identities(p.Pods()), p.Record()
 		p.set(mainResources, cpu("1000"))
-		p.until(time.Minute, func(pods map[string]*corev1.Pod) string {
+		p.until(patience, func(pods map[string]*corev1.Pod) string {
 			for name, pod := range pods {
 				if before[name].UID != pod.UID && pod.Spec.NodeName == "" && len(pods) == 2 {
 					return ""
@@ -187,7 +187,7 @@ func TestResizeInfeasible(t *testing.T) {
 			return ""
 		})
 		p.set(mainResources, cpu("20m"))
-		p.Ready("web", 2, time.Minute)
+		p.Ready("web", 2, patience)
 		p.given(corev1.ResourceCPU, "20m")
 	})
 }

@@ -29,7 +29,7 @@ func TestB025(t *testing.T) {
 	digest := statusOf(p.Pods()[p.names()[0]], "main").ImageID
 	for i, tag := range []string{"v2-again", "v2"} {
 		p.tag(tag)
-		cs := p.Ready("web", 3, time.Minute)
+		cs := p.Ready("web", 3, patience)
 		p.kept(before, map[string]int32{"main": int32(i + 1)})
 		p.runs("main", lab.Image(lab.AppImage, tag))
 		for name, pod := range p.Pods() {
@@ -56,7 +56,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("underway %s", kit.Text(u))
 		}
 		p.tag("v1")
-		p.Ready("web", 2, time.Minute)
+		p.Ready("web", 2, patience)
 		p.kept(before, nil)
 		p.runs("main", lab.Image(lab.AppImage, "v1"))
 		// One start for the way back, after however many the crashes took; the other pod was never touched.
@@ -74,8 +74,8 @@ func TestRollback(t *testing.T) {
 		p := onSteady(t)
 		before := p.two("")
 		p.tag("never-ready")
-		name := p.patched(lab.Image(lab.AppImage, "never-ready"), 30*time.Second)
-		p.until(30*time.Second, func(pods map[string]*corev1.Pod) string {
+		name := p.patched(lab.Image(lab.AppImage, "never-ready"), patience)
+		p.until(patience, func(pods map[string]*corev1.Pod) string {
 			if s := statusOf(pods[name], "main"); s.RestartCount != 1 || s.State.Running == nil {
 				return "the new container does not run: " + kit.Text(s)
 			}
@@ -89,7 +89,7 @@ func TestRollback(t *testing.T) {
 			return ""
 		})
 		p.tag("v1")
-		p.Ready("web", 2, time.Minute)
+		p.Ready("web", 2, patience)
 		p.back(before, map[string]int32{name: 2})
 	})
 	t.Run("during the grace period", func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestRollback(t *testing.T) {
 		p.tag("v2")
 		p.drained(30 * time.Second)
 		p.tag("v1")
-		p.Ready("web", 2, 40*time.Second)
+		p.Ready("web", 2, patience)
 		p.back(before, nil)
 	})
 	t.Run("held by a partition during the grace period (N5)", func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestRollback(t *testing.T) {
 		p.tag("v2")
 		p.drained(30 * time.Second)
 		p.Merge("web", `{spec: {updateStrategy: {partition: 2}}}`)
-		p.Ready("web", 0, 40*time.Second)
+		p.Ready("web", 0, patience)
 		p.back(before, nil)
 	})
 	t.Run("before the kubelet sees the drain", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRollback(t *testing.T) {
 		before := p.two("")
 		p.pause(p.node.PauseKubelet, p.node.ResumeKubelet)
 		p.tag("v2")
-		p.until(30*time.Second, func(pods map[string]*corev1.Pod) string {
+		p.until(patience, func(pods map[string]*corev1.Pod) string {
 			for _, pod := range pods {
 				if gateFalse(pod) {
 					return ""
@@ -130,7 +130,7 @@ func TestRollback(t *testing.T) {
 			return ""
 		})
 		p.tag("v1")
-		p.until(30*time.Second, func(pods map[string]*corev1.Pod) string {
+		p.until(patience, func(pods map[string]*corev1.Pod) string {
 			for name, pod := range pods {
 				if gateFalse(pod) {
 					return name + " is held out of service"
@@ -139,7 +139,7 @@ func TestRollback(t *testing.T) {
 			return ""
 		})
 		p.resume(p.node.ResumeKubelet)
-		p.Ready("web", 2, 40*time.Second)
+		p.Ready("web", 2, patience)
 		p.back(before, nil)
 	})
 	t.Run("after the drain, before the patch", func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestRollback(t *testing.T) {
 		p.withoutPatches()
 		p.tag("v2")
 		name := p.drained(30 * time.Second)
-		p.Eventually(30*time.Second, func() string {
+		p.Eventually(patience, func() string {
 			if c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate); c == nil || !strings.Contains(c.Message, "no image may change") {
 				return "the refusal is not told: " + kit.Text(c)
 			}
@@ -159,7 +159,7 @@ func TestRollback(t *testing.T) {
 			t.Fatalf("%s: %s", name, kit.Text(pod))
 		}
 		p.tag("v1")
-		p.Ready("web", 2, 40*time.Second)
+		p.Ready("web", 2, patience)
 		p.back(before, nil)
 	})
 }
@@ -187,7 +187,7 @@ func (p place) withoutPatches() {
 	p.Helper()
 	p.cluster(fmt.Sprintf(noPatches, p.NS))
 	body := fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "image": %q}]}}`, lab.Image(lab.AppImage, "v3"))
-	p.Eventually(30*time.Second, func() string {
+	p.Eventually(patience, func() string {
 		pod := &corev1.Pod{}
 		pod.Namespace, pod.Name = p.NS, p.names()[0]
 		if err := p.Patch(p.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(body)), client.DryRunAll); err == nil {
@@ -220,7 +220,7 @@ func (p place) back(before map[string]kit.Identity, restarts map[string]int32) {
 func (p place) crashing() string {
 	p.Helper()
 	var found string
-	p.until(time.Minute, func(pods map[string]*corev1.Pod) string {
+	p.until(patience, func(pods map[string]*corev1.Pod) string {
 		for name, pod := range pods {
 			if s := statusOf(pod, "main"); s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff" {
 				if u := p.CloneSet("web").Status.Underway; u != nil && len(u.Broken) > 0 {

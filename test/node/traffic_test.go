@@ -125,7 +125,7 @@ func TestLosslessTraffic(t *testing.T) {
 	fresh, kept := p.traffic(false), p.traffic(true)
 	time.Sleep(2 * time.Second)
 	p.tag("v2")
-	cs := p.Ready("web", 4, 2*time.Minute)
+	cs := p.Ready("web", 4, patience)
 	time.Sleep(2 * time.Second)
 	for how, traffic := range map[string]*lab.Traffic{"a connection per request": fresh, "keep-alive": kept} {
 		p.served(how, traffic.Stop(), names)
@@ -191,7 +191,7 @@ spec: {policyName: %[1]s}
 func (p place) withoutGates() {
 	p.Helper()
 	p.cluster(fmt.Sprintf(noGates, p.NS))
-	p.Eventually(30*time.Second, func() string {
+	p.Eventually(patience, func() string {
 		pod := &corev1.Pod{}
 		pod.Namespace, pod.Name = p.NS, "probe"
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Image: lab.Image(lab.AppImage, "v1")}}
@@ -222,7 +222,7 @@ func TestUndrainedLosesRequests(t *testing.T) {
 	names, before, e := p.names(), kit.Identities(p.Pods()), p.endpoints()
 	fresh, kept := p.traffic(false), p.traffic(true)
 	p.tag("v2")
-	p.Ready("web", 4, 2*time.Minute)
+	p.Ready("web", 4, patience)
 	time.Sleep(time.Second)
 	lost := 0
 	for how, traffic := range map[string]*lab.Traffic{"a connection per request": fresh, "keep-alive": kept} {
@@ -245,7 +245,7 @@ func TestUndrainedLosesRequests(t *testing.T) {
 
 	p.Merge("web", `{metadata: {annotations: {apps.underway.dev/patch-undrained: null}}}`)
 	p.tag("v3")
-	p.Ready("web", 4, 2*time.Minute)
+	p.Ready("web", 4, patience)
 	for name, id := range kit.Identities(p.Pods()) {
 		if before[name].UID == id.UID {
 			t.Errorf("%s cannot be drained, and was not recreated", name)
