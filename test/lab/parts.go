@@ -65,12 +65,8 @@ func (c *Cluster) Start(ctx context.Context, parts ...Part) error {
 }
 
 func (c *Cluster) start(ctx context.Context, parts ...Part) error {
-	if c.ca == nil {
-		ca, err := loadAuthority(c.path("pki"))
-		if err != nil {
-			return err
-		}
-		c.ca = ca
+	if err := c.loadAuthority(); err != nil {
+		return err
 	}
 	for _, part := range c.inOrder(parts) {
 		if c.Running(part) {
@@ -93,6 +89,16 @@ func (c *Cluster) start(ctx context.Context, parts ...Part) error {
 		}
 	}
 	return nil
+}
+
+// loadAuthority reads the authority of a cluster of a fleet that was opened.
+func (c *Cluster) loadAuthority() error {
+	if c.ca != nil {
+		return nil
+	}
+	ca, err := loadAuthority(c.path("pki"))
+	c.ca = ca
+	return err
 }
 
 // Stop ends the parts (none named: all) in good order and waits for their end.

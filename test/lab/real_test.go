@@ -33,7 +33,7 @@ func needContainers(t *testing.T) {
 // real kubelet what the simulated one was written after.
 func TestRealNodes(t *testing.T) {
 	needContainers(t)
-	before := takeInventory(t)
+	left := traces{files: usualFiles()}
 	began := time.Now()
 	fleet, err := Start(t.Context(), Options{Members: 1, Nodes: 1, RealNodes: 2, Log: os.Stderr})
 	if err != nil {
@@ -56,10 +56,13 @@ func TestRealNodes(t *testing.T) {
 		t.Run("traffic", r.traffic)
 	})
 	t.Run("wipe", r.wipe)
+	left.dir = fleet.Dir()
+	left.learn(t)
+	left.mustSee(t, traceProcess, traceLink, traceCgroup)
 	if err := fleet.Stop(); err != nil {
 		t.Error(err)
 	}
-	before.mustBeAll(t)
+	left.mustBeGone(t)
 }
 
 type realTest struct {

@@ -192,6 +192,9 @@ func (n *RealNode) startContainerd(ctx context.Context) error {
 // waitKubelet waits until the kubelet serves. It is asked with the cluster's
 // authority, so that a stranger on the port is not taken for it.
 func (n *RealNode) waitKubelet(ctx context.Context) error {
+	if err := n.cluster.loadAuthority(); err != nil {
+		return err
+	}
 	pki := n.cluster.path("pki")
 	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, kubeletClient+".crt"), filepath.Join(pki, kubeletClient+".key"))
 	if err != nil {
