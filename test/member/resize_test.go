@@ -16,6 +16,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
+	"github.com/underway-dev/underway/test/lab"
 )
 
 // web makes CloneSet web of pods with this spec (YAML of a PodSpec) and waits until they are ready. spec is YAML of
@@ -248,6 +249,15 @@ func TestResizeRefused(t *testing.T) {
 			})
 			if u := p.CloneSet("web").Status.Underway; len(u.Broken)+len(u.Refused) == 0 {
 				t.Errorf("underway %s", kit.Text(u))
+			}
+			mark, err := p.Mark()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+			here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
+			if again, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods", "pods/resize")); err != nil || len(again) > 0 {
+				t.Errorf("%d requests more for what is refused for good, %v", len(again), err)
 			}
 			p.InPlace(before, 0)
 			template(p, spec("1"))
