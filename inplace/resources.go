@@ -1,6 +1,10 @@
 package inplace
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // SameResources reports whether has shows all of want with the same values: "1000m" is "1". What want does not name does
 // not matter.
@@ -30,11 +34,7 @@ func mergeList(base, over corev1.ResourceList) corev1.ResourceList {
 		return nil
 	}
 	out := make(corev1.ResourceList, len(base)+len(over))
-	for name, q := range base {
-		out[name] = q
-	}
-	for name, q := range over {
-		out[name] = q
-	}
+	maps.Copy(out, base)
+	maps.Copy(out, over)
 	return out
 }

@@ -169,8 +169,8 @@ func (a *agent) checkProven(pods []inplace.Pod) error {
 		}
 		for _, want := range living(sim.truth()) {
 			c := p.State.Resources[want.Name]
-			if real := sim.real[want.Name]; len(c.Requests) > 0 && real != nil && real.running && real.cpu != cpuOf(want) {
-				return fmt.Errorf("%s is called complete with cpu %d of %d", p.Name, real.cpu, cpuOf(want))
+			if runs := sim.real[want.Name]; len(c.Requests) > 0 && runs != nil && runs.running && runs.cpu != cpuOf(want) {
+				return fmt.Errorf("%s is called complete with cpu %d of %d", p.Name, runs.cpu, cpuOf(want))
 			}
 		}
 	}
@@ -317,8 +317,8 @@ func (a *agent) checkPatch(in inplace.Intent, p *simPod, x inplace.Patch) error 
 	}
 	_, side := x.Images["side"]
 	_, web := x.Images["web"]
-	real := p.real["web"]
-	if a.w.ordered && side && (web || (real != nil && real.image != imageOf(pod, "web"))) {
+	runs := p.real["web"]
+	if a.w.ordered && side && (web || (runs != nil && runs.image != imageOf(pod, "web"))) {
 		return fmt.Errorf("%s: side is patched before web runs its image", x.Name)
 	}
 	return nil

@@ -91,7 +91,7 @@ func (j *resizeJudge) running(c *inplace.Container, want corev1.ResourceRequirem
 }
 
 // lacks notes what is missing; restart when it will start a container anew.
-func (j *resizeJudge) lacks(restart bool, missing string) { //nolint:revive // the flag is a finding, not a mode
+func (j *resizeJudge) lacks(restart bool, missing string) {
 	j.settled = j.settled && !restart
 	if j.missing == "" {
 		j.missing = missing
