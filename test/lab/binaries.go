@@ -80,8 +80,8 @@ func realTargets() []target {
 }
 
 // targets are what a fleet with or without real nodes is made of.
-func targets(real bool) []target {
-	if real {
+func targets(realNodes bool) []target {
+	if realNodes {
 		return slices.Concat(simulatedTargets(), realTargets())
 	}
 	return simulatedTargets()
@@ -95,12 +95,12 @@ func Build(ctx context.Context, source string, realNodes bool, log io.Writer) er
 	return err
 }
 
-func ensureBinaries(ctx context.Context, source string, real bool, log *progress) (binaries, error) {
-	paths, source, err := binaryPaths(source, real)
+func ensureBinaries(ctx context.Context, source string, realNodes bool, log *progress) (binaries, error) {
+	paths, source, err := binaryPaths(source, realNodes)
 	if err != nil {
 		return nil, err
 	}
-	all := targets(real)
+	all := targets(realNodes)
 	for i, t := range all {
 		if _, err := os.Stat(paths[t.name]); err == nil {
 			continue
@@ -114,7 +114,7 @@ func ensureBinaries(ctx context.Context, source string, real bool, log *progress
 }
 
 // binaryPaths returns where each target's binary is, or will be, in the cache.
-func binaryPaths(source string, real bool) (paths binaries, src string, err error) {
+func binaryPaths(source string, realNodes bool) (paths binaries, src string, err error) {
 	if source == "" {
 		if source, err = findSource(); err != nil {
 			return nil, "", err
@@ -129,7 +129,7 @@ func binaryPaths(source string, real bool) (paths binaries, src string, err erro
 		return nil, "", fmt.Errorf("asking go for its version: %w", err)
 	}
 	paths = binaries{}
-	for _, t := range targets(real) {
+	for _, t := range targets(realNodes) {
 		key, err := cacheKey(source, t, string(goVersion))
 		if err != nil {
 			return nil, "", err
@@ -172,17 +172,17 @@ func cacheDir() (string, error) {
 // release does; without it every part calls itself v0.0.0-master, and whoever
 // asks a cluster for its version is misled.
 func (t target) buildFlags(source string) ([]string, error) {
-	link := "-s -w"
+	link := []string{"-s -w"}
 	if t.version != "" {
 		version, err := t.requiredVersion(source)
 		if err != nil {
 			return nil, err
 		}
 		for _, variable := range t.variables(version) {
-			link += " -X " + variable
+			link = append(link, "-X "+variable)
 		}
 	}
-	flags := []string{"-ldflags=" + link, "-trimpath"}
+	flags := []string{"-ldflags=" + strings.Join(link, " "), "-trimpath"}
 	if t.tags != "" {
 		flags = append(flags, "-tags="+t.tags)
 	}

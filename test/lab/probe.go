@@ -102,8 +102,7 @@ func runContainer(ctx context.Context, bin binaries) (err error) {
 	if err := writeBundle(filepath.Join(dir, "node", "bundle"), bin[appBinary], cgroup); err != nil {
 		return err
 	}
-	inNode := func(name string) string { return "/node/cache/" + filepath.Base(filepath.Dir(bin[name])) + "/" + name }
-	out, err := f.output(ctx, bin[nodeBinary], []string{"enter", strconv.Itoa(first.PID()), inNode("runc"), "run", "--bundle", "/node/bundle", "probe"})
+	out, err := f.output(ctx, bin[nodeBinary], []string{"enter", strconv.Itoa(first.PID()), inNode(bin["runc"]), "run", "--bundle", "/node/bundle", "probe"})
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,10 @@ import (
 func TestParseHierarchies(t *testing.T) {
 	t.Parallel()
 	mountinfo := `26 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 22 0:27 / /sys/fs/cgroup rw,relatime shared:4 - tmpfs tmpfs rw,mode=755
-31 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:5 master:1 - cgroup cgroup rw,cpu
-40 30 0:37 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-41 30 0:37 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+30 22 0:27 / /sys/fs/cgroup rw,relatime shared:4 - tmpfs memory rw,mode=755
+31 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:5 master:1 - cgroup group rw,cpu
+40 30 0:37 / /sys/fs/cgroup/unified rw,relatime - cgroup2 group rw
+41 30 0:37 / /sys/fs/cgroup/unified rw,relatime - cgroup2 group rw
 broken
 `
 	want := []string{"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/unified"}

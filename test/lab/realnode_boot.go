@@ -74,11 +74,16 @@ func (n *RealNode) writeBinaries() error {
 			return err
 		}
 		built := n.cluster.fleet.bin[name]
-		if err := os.Symlink(filepath.Join("/node/cache", filepath.Base(filepath.Dir(built)), filepath.Base(built)), path); err != nil {
+		if err := os.Symlink(inNode(built), path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inNode is where a node sees a binary of the cache.
+func inNode(binary string) string {
+	return "/node/cache/" + filepath.Base(filepath.Dir(binary)) + "/" + filepath.Base(binary)
 }
 
 // configure writes the node's configuration; its subnet and snapshotter were

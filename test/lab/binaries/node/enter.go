@@ -18,28 +18,27 @@ import (
 // handled to the program. (A parent-death signal would not do: the parent is
 // outside of the program's PID namespace, which Go takes for dead.)
 func enter(pid string, argv []string) (code int, err error) {
-	namespaces := []struct {
-		name string
-		flag int
-	}{{"mnt", unix.CLONE_NEWNS}, {"pid", unix.CLONE_NEWPID}}
-	var files []*os.File
-	for _, ns := range namespaces {
-		f, err := os.Open("/proc/" + pid + "/ns/" + ns.name)
-		if err != nil {
-			return 0, err
-		}
-		defer f.Close() //nolint:gocritic // two files, until the program ends
-		files = append(files, f)
+	mounts, err := os.Open("/proc/" + pid + "/ns/mnt")
+	if err != nil {
+		return 0, err
 	}
+	defer mounts.Close()
+	// Opened before the mounts change: then /proc is another.
+	pids, err := os.Open("/proc/" + pid + "/ns/pid")
+	if err != nil {
+		return 0, err
+	}
+	defer pids.Close()
 	// Threads share root and working directory, and such a thread cannot change
 	// its mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, fmt.Errorf("unshare: %w", err)
 	}
-	for i, ns := range namespaces {
-		if err := unix.Setns(int(files[i].Fd()), ns.flag); err != nil {
-			return 0, fmt.Errorf("entering the %s namespace of process %s: %w", ns.name, pid, err)
-		}
+	if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
+		return 0, fmt.Errorf("entering the mounts of process %s: %w", pid, err)
+	}
+	if err := unix.Setns(int(pids.Fd()), unix.CLONE_NEWPID); err != nil {
+		return 0, fmt.Errorf("entering the processes of process %s: %w", pid, err)
 	}
 	handled := make(chan os.Signal, 8)
 	signal.Notify(handled, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
