@@ -23,9 +23,8 @@ func drain(p *inplace.Pod, u Update, now time.Time) *inplace.Patch {
 
 // update is the one patch that moves the pod, or its next batch of containers: images, the template's metadata, the
 // revision labels and the state; and the resources, which the writer sends in a second request.
-func update(p *inplace.Pod, u Update, now time.Time) *inplace.Patch {
+func update(p *inplace.Pod, u Update, all *work, now time.Time) *inplace.Patch {
 	r := newRecord(p, now)
-	all := due(p, &u)
 	w, next := all.split(p, r.unproven)
 	state := r.state(u.To.Name, w, next)
 	meta := metadataOf(p, u, w)
@@ -56,10 +55,10 @@ func update(p *inplace.Pod, u Update, now time.Time) *inplace.Patch {
 
 // resize is the second request of an update patch alone.
 func resize(p *inplace.Pod, now time.Time) *inplace.Patch {
-	w := work{resources: map[string]corev1.ResourceRequirements{}}
+	var w work
 	for name, r := range p.State.Resources {
 		if standingOf(p, name) == untouched {
-			w.resources[name] = r
+			w.resources = put(w.resources, name, r)
 		}
 	}
 	patch := &inplace.Patch{Ref: p.Ref, Kind: inplace.PatchResize, At: now, To: p.Revision}

@@ -92,16 +92,23 @@ func prove(p *inplace.Pod, u *Update, now time.Time) Proof {
 func proveParked(p *inplace.Pod, u *Update) Proof {
 	proof := Proof{Missing: "another controller parked its update and its images are not patched yet", Reason: ReasonNotProven}
 	if parkedHere(p) {
-		if why := obstacle(p, &Update{Undrained: u.Undrained}); why != "" {
+		if why := blocked(p, u); why != "" {
 			proof.Missing, proof.Hopeless = "another controller parked its update, and "+why, true
 		}
 	}
 	return proof
 }
 
+// blocked says why what is begun cannot be finished.
+func blocked(p *inplace.Pod, u *Update) string {
+	rest := Update{Undrained: u.Undrained}
+	w := due(p, &rest)
+	return obstacle(p, &rest, &w)
+}
+
 // proveNext judges an update of which further containers are to be patched.
 func proveNext(p *inplace.Pod, u *Update, proof Proof) Proof {
-	if why := obstacle(p, &Update{Undrained: u.Undrained}); why != "" {
+	if why := blocked(p, u); why != "" {
 		return Proof{Missing: "the next containers of its update cannot be patched: " + why, Reason: ReasonNotProven, Hopeless: true}
 	}
 	if !proof.Done && (!proof.Settled || proof.Hopeless || proof.resizeDue) {
@@ -149,13 +156,7 @@ func proveBatch(p *inplace.Pod, now time.Time) Proof {
 
 // proveImages judges the containers whose image was patched.
 func proveImages(p *inplace.Pod, now time.Time) Proof {
-	records := maps.Clone(p.State.LastContainerStatuses)
-	for name, was := range p.State.OtherContainerStatuses {
-		// A container of the other list that keeps its image is judged by its resources alone.
-		if c := p.Container(name); c == nil || c.Kind == inplace.KindSidecar || was.Unsure {
-			records = put(records, name, was)
-		}
-	}
+	records := imageRecords(p)
 	if len(records) == 0 {
 		return created(p)
 	}
@@ -179,23 +180,30 @@ func proveImages(p *inplace.Pod, now time.Time) Proof {
 	if needsQuiet {
 		return afterQuiet(p, now)
 	}
-	if missing := unproveableEnvironment(p); missing != "" {
+	if missing := unprovableEnvironment(p); missing != "" {
 		return Proof{Missing: missing, Reason: ReasonNotProven, Hopeless: !now.Before(p.State.UpdateTimestamp.Add(reportAfter))}
 	}
 	return Proof{Done: true}
 }
 
-func put[V any](m map[string]V, key string, value V) map[string]V {
-	if m == nil {
-		m = map[string]V{}
+// imageRecords are the records of containers whose image was patched. A container of the other list that keeps its image is
+// judged by its resources alone.
+func imageRecords(p *inplace.Pod) map[string]inplace.ContainerState {
+	if len(p.State.OtherContainerStatuses) == 0 {
+		return p.State.LastContainerStatuses
 	}
-	m[key] = value
-	return m
+	records := maps.Clone(p.State.LastContainerStatuses)
+	for name, was := range p.State.OtherContainerStatuses {
+		if c := p.Container(name); c == nil || c.Kind == inplace.KindSidecar || was.Unsure {
+			records = put(records, name, was)
+		}
+	}
+	return records
 }
 
-// unproveableEnvironment is about an update by OpenKruise that changed metadata which the environment reads: only its node
+// unprovableEnvironment is about an update by OpenKruise that changed metadata which the environment reads: only its node
 // agent knows whether the container has read it. Where OpenKruise gave the pod back it had its proof.
-func unproveableEnvironment(p *inplace.Pod) string {
+func unprovableEnvironment(p *inplace.Pod) string {
 	if !p.State.UpdateEnvFromMetadata || p.State.Generation > 0 || p.Gate != inplace.GateFalse {
 		return ""
 	}

@@ -77,14 +77,14 @@ func Restarts(p inplace.Pod, u Update) bool {
 
 // Obstacle says why the pod cannot be updated in place by u; empty when it can.
 func Obstacle(p inplace.Pod, u Update) string {
-	return obstacle(&p, &u)
+	w := due(&p, &u)
+	return obstacle(&p, &u, &w)
 }
 
-func obstacle(p *inplace.Pod, u *Update) string {
+func obstacle(p *inplace.Pod, u *Update, w *work) string {
 	if p.Parked != nil && p.Parked.Problem != "" {
 		return "the update that another controller parked on it " + p.Parked.Problem
 	}
-	w := due(p, u)
 	for _, name := range w.names() {
 		c := p.Container(name)
 		_, resized := w.resources[name]
@@ -107,16 +107,16 @@ func obstacle(p *inplace.Pod, u *Update) string {
 
 // move brings the pod to another revision.
 func move(p *inplace.Pod, u Update, now time.Time) Outcome {
-	if why := obstacle(p, &u); why != "" {
+	w := due(p, &u)
+	if why := obstacle(p, &u, &w); why != "" {
 		return Outcome{Obstacle: why}
 	}
-	return carryOut(p, u, now)
+	return carryOut(p, u, &w, now)
 }
 
 // carryOut patches the pod, out of service where a container of it restarts.
-func carryOut(p *inplace.Pod, u Update, now time.Time) Outcome {
-	w := due(p, &u)
-	patch := func() *inplace.Patch { return update(p, u, now) }
+func carryOut(p *inplace.Pod, u Update, w *work, now time.Time) Outcome {
+	patch := func() *inplace.Patch { return update(p, u, w, now) }
 	switch {
 	case w.harmless(p):
 		return Outcome{Patch: patch()}
@@ -217,8 +217,8 @@ func stay(p *inplace.Pod, u Update, now time.Time) Outcome {
 	switch {
 	case p.Parked != nil && p.Parked.Problem == "" && p.Parked.Revision != p.Revision:
 		return Outcome{Patch: dropParked(p, now)}
-	case parkedHere(p) && obstacle(p, &u) == "":
-		return carryOut(p, u, now)
+	case parkedHere(p) && blocked(p, &u) == "":
+		return finish(p, u, now)
 	case p.StateProblem != "":
 		return Outcome{Patch: repair(p, now)}
 	case p.State == nil && p.Parked == nil:
@@ -231,13 +231,19 @@ func stay(p *inplace.Pod, u Update, now time.Time) Outcome {
 	case proof.batchDue:
 		// The grace period was given before the first batch.
 		u.Grace = 0
-		return carryOut(p, u, now)
+		return finish(p, u, now)
 	case proof.resizeDue:
 		return resizeAgain(p, u, now)
 	case proof.Settled && (p.Gate == inplace.GateFalse || p.Gate == inplace.GateUnset):
 		return Outcome{Patch: giveBack(p, now, "its containers run as asked, and what is left of its resize restarts none of them")}
 	}
 	return unproven(p, proof, now)
+}
+
+// finish carries out what is begun.
+func finish(p *inplace.Pod, u Update, now time.Time) Outcome {
+	w := due(p, &u)
+	return carryOut(p, u, &w, now)
 }
 
 // resizeAgain sends the resize that the state asks for and the spec does not show.

@@ -26,11 +26,11 @@ func parkedHere(p *inplace.Pod) bool {
 
 // begun is what is begun on the pod and not done: parked for a grace period, of later batches, or asked of pods/resize.
 func begun(p *inplace.Pod) work {
-	w := work{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}}
+	var w work
 	if p.State != nil && !parkedHere(p) {
 		for name, r := range p.State.Resources {
 			if st := standingOf(p, name); st == untouched || st == setBack {
-				w.resources[name] = r
+				w.resources = put(w.resources, name, r)
 			}
 		}
 		w.add(p.State.NextContainerImages, p.State.NextContainerResources)
@@ -45,9 +45,11 @@ func begun(p *inplace.Pod) work {
 
 // add lays changes over what is there.
 func (w *work) add(images map[string]string, resources map[string]corev1.ResourceRequirements) {
-	maps.Copy(w.images, images)
+	for name, image := range images {
+		w.images = put(w.images, name, image)
+	}
 	for name, r := range resources {
-		w.resources[name] = inplace.MergeResources(w.resources[name], r)
+		w.resources = put(w.resources, name, inplace.MergeResources(w.resources[name], r))
 	}
 }
 
@@ -56,7 +58,7 @@ func (w *work) add(images map[string]string, resources map[string]corev1.Resourc
 func due(p *inplace.Pod, u *Update) work {
 	w := begun(p)
 	w.add(u.Change.Images, u.Change.Resources)
-	maps.Copy(w.images, u.Change.InitImages)
+	w.add(u.Change.InitImages, nil)
 	for name, image := range w.images {
 		if c := p.Container(name); c != nil && c.Image == image {
 			delete(w.images, name)
@@ -68,11 +70,11 @@ func due(p *inplace.Pod, u *Update) work {
 
 // without is what was held back and is not overwritten by a newer change.
 func without(held map[string]inplace.RefMetadata, change inplace.MetadataChange) map[string]inplace.RefMetadata {
-	out := map[string]inplace.RefMetadata{}
+	var out map[string]inplace.RefMetadata
 	for name, m := range held {
 		left := inplace.RefMetadata{Labels: less(m.Labels, change.Labels), Annotations: less(m.Annotations, change.Annotations)}
 		if len(left.Labels)+len(left.Annotations) > 0 {
-			out[name] = left
+			out = put(out, name, left)
 		}
 	}
 	return out
@@ -119,7 +121,12 @@ func differs(name corev1.ResourceName, from, to corev1.ResourceList) bool {
 
 // harmless reports whether w restarts no container.
 func (w *work) harmless(p *inplace.Pod) bool {
-	return !slices.ContainsFunc(p.Containers, func(c inplace.Container) bool { return w.restarts(&c) })
+	for i := range p.Containers {
+		if w.restarts(&p.Containers[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // unshown are the resources that the spec does not show, by kind of container: apps, and native sidecars.
@@ -129,14 +136,11 @@ func (w *work) unshown(p *inplace.Pod) (apps, sidecars map[string]corev1.Resourc
 		if c == nil || inplace.SameResources(r, c.Resources) {
 			continue
 		}
-		into := &apps
-		if c.Kind != inplace.KindApp {
-			into = &sidecars
+		if c.Kind == inplace.KindApp {
+			apps = put(apps, name, r)
+		} else {
+			sidecars = put(sidecars, name, r)
 		}
-		if *into == nil {
-			*into = map[string]corev1.ResourceRequirements{}
-		}
-		(*into)[name] = r
 	}
 	return apps, sidecars
 }
@@ -145,8 +149,6 @@ func (w *work) unshown(p *inplace.Pod) (apps, sidecars map[string]corev1.Resourc
 // container that was patched and is not proven yet counts, so that a newer target does not overtake it. What restarts
 // nothing has no order. A container's image and resources go together.
 func (w *work) split(p *inplace.Pod, unproven func(name string) bool) (now, next work) {
-	now = work{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}, metadata: map[string]inplace.RefMetadata{}}
-	next = work{images: map[string]string{}, resources: map[string]corev1.ResourceRequirements{}, metadata: map[string]inplace.RefMetadata{}}
 	var highest *int32
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -167,6 +169,9 @@ func (w *work) split(p *inplace.Pod, unproven func(name string) bool) (now, next
 
 // names are the containers that w is about, sorted.
 func (w *work) names() []string {
+	if len(w.images)+len(w.resources)+len(w.metadata) == 0 {
+		return nil
+	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(w.images)), maps.Keys(w.resources))
 	names = slices.AppendSeq(names, maps.Keys(w.metadata))
 	slices.Sort(names)
@@ -176,13 +181,13 @@ func (w *work) names() []string {
 // move copies what w has of one container.
 func (w *work) move(name string, into *work) {
 	if image, ok := w.images[name]; ok {
-		into.images[name] = image
+		into.images = put(into.images, name, image)
 	}
 	if r, ok := w.resources[name]; ok {
-		into.resources[name] = r
+		into.resources = put(into.resources, name, r)
 	}
 	if m, ok := w.metadata[name]; ok {
-		into.metadata[name] = m
+		into.metadata = put(into.metadata, name, m)
 	}
 }
 
@@ -239,4 +244,13 @@ func recordedOf(s *inplace.State, name string) inplace.ContainerState {
 		return r
 	}
 	return s.OtherContainerStatuses[name]
+}
+
+// put sets a key of a map that may not be there yet.
+func put[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
 }
