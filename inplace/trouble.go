@@ -23,6 +23,9 @@ const (
 	TroublePull = "ImagePullBackOff"
 	// TroubleCrash: the container ends again and again.
 	TroubleCrash = "CrashLoopBackOff"
+	// TroubleNotStarted: the container from before the patch has ended and the kubelet waits to start it, so that nothing
+	// is known of the new image. A kubelet alternates between this and why the image cannot be used.
+	TroubleNotStarted = "NotStarted"
 	// TroubleStartup: the container runs and its startup probe has not succeeded yet; trouble only when that lasts.
 	TroubleStartup = "StartupNotReady"
 	// TroubleUnschedulable: the scheduler finds no node.
@@ -32,12 +35,12 @@ const (
 // TroubleNow is the trouble that this one observation shows, without Since.
 func (p *Pod) TroubleNow() Trouble {
 	for i := range p.Containers {
-		if reason := p.Containers[i].trouble(); reason != "" && reason != TroubleStartup {
+		if reason := p.troubleOf(&p.Containers[i]); reason != "" && reason != TroubleStartup {
 			return Trouble{Reason: reason, Container: p.Containers[i].Name}
 		}
 	}
 	for i := range p.Containers {
-		if reason := p.Containers[i].trouble(); reason != "" {
+		if reason := p.troubleOf(&p.Containers[i]); reason != "" {
 			return Trouble{Reason: reason, Container: p.Containers[i].Name}
 		}
 	}
@@ -45,6 +48,21 @@ func (p *Pod) TroubleNow() Trouble {
 		return Trouble{Reason: TroubleUnschedulable}
 	}
 	return Trouble{}
+}
+
+// troubleOf is a container's trouble. One that still is the container from before the patch does not speak for the new image.
+func (p *Pod) troubleOf(c *Container) string {
+	reason := c.trouble()
+	if reason != TroubleCrash || p.State == nil || c.ContainerID == "" {
+		return reason
+	}
+	for _, records := range []map[string]ContainerState{p.State.LastContainerStatuses, p.State.OtherContainerStatuses} {
+		was, ok := records[c.Name]
+		if ok && was.ContainerID != nil && *was.ContainerID == c.ContainerID && was.Image != c.Image {
+			return TroubleNotStarted
+		}
+	}
+	return reason
 }
 
 // trouble groups the words that a kubelet alternates between.

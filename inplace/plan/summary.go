@@ -131,6 +131,8 @@ func (r *round) stuck(m *member) trouble {
 		return trouble{}
 	case t.Reason == inplace.TroubleStartup:
 		out.message = fmt.Sprintf("container %s runs image %s, and its startup probe does not succeed", c.Name, c.Image)
+	case t.Reason == inplace.TroubleNotStarted:
+		out.message = fmt.Sprintf("container %s has not started with image %s: the kubelet waits after the end of the one before", c.Name, c.Image)
 	case t.Reason == inplace.TroubleCrash:
 		if c.Waiting == "" {
 			r.later(crashLook)
@@ -144,7 +146,7 @@ func (r *round) stuck(m *member) trouble {
 
 func (r *round) mayPass(t inplace.Trouble, c *inplace.Container) bool {
 	barrier := c != nil && c.Priority != nil && t.Reason == "CreateContainerConfigError"
-	return t.Reason == inplace.TroubleStartup || t.Reason == inplace.TroubleUnschedulable || barrier
+	return t.Reason == inplace.TroubleStartup || t.Reason == inplace.TroubleNotStarted || t.Reason == inplace.TroubleUnschedulable || barrier
 }
 
 func ended(c *inplace.Container) string {

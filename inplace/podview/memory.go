@@ -45,6 +45,7 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	view := inplace.Pod{
 		Phase: phase(pod), Generation: pod.Generation, Containers: containers(pod), Unschedulable: unschedulable(pod),
 	}
+	view.State, _ = state(pod)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last := m.pods[pod.UID]
@@ -65,7 +66,7 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	next.trouble(&view, last, now)
 	m.pods[pod.UID] = next
 	seen := next.seen
-	if s, _ := state(pod); s != nil && asks(next.refused, s.Resources) {
+	if s := view.State; s != nil && asks(next.refused, s.Resources) {
 		seen.ResizeRefused = new(next.refusal)
 	}
 	return seen
@@ -97,7 +98,15 @@ func (next *memo) trouble(view *inplace.Pod, last memo, now time.Time) {
 		return
 	}
 	t.Since = now
-	if t.Reason == was.Reason && t.Container == was.Container {
+	switch {
+	case t.Container != was.Container || was.Reason == "":
+	case t.Reason == was.Reason:
+		t.Since = was.Since
+	case last.generation != next.generation:
+	case t.Reason == inplace.TroubleNotStarted && was.Reason != inplace.TroubleCrash && was.Reason != inplace.TroubleStartup:
+		// The kubelet said why the new image cannot be used; that still holds while the old container's back-off shows.
+		t = was
+	case was.Reason == inplace.TroubleNotStarted:
 		t.Since = was.Since
 	}
 	next.seen.Trouble = t

@@ -167,3 +167,32 @@ func TestB081SameSinceFollowsSidecars(t *testing.T) {
 		t.Errorf("since %s", got)
 	}
 }
+
+// TestAnAbsentImageIsNoCrash: a kubelet whose new image is absent shows the back-off of the container before it in between.
+// That is no crash of the new image, and the trouble goes on since its beginning.
+func TestAnAbsentImageIsNoCrash(t *testing.T) {
+	t.Parallel()
+	m, pod := podview.NewMemory(), running()
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	pod.Spec.Containers[0].Image = "app:absent"
+	pod.Annotations[appsv1alpha1.AnnotationInPlaceState] = `{"revision":"web-2","updateTimestamp":"2026-11-29T11:59:00Z",` +
+		`"lastContainerStatuses":{"web":{"imageID":"sha1","containerID":"c1","image":"app:v1"}},"generation":3}`
+	for i, step := range []struct{ waiting, id, want string }{
+		{"CrashLoopBackOff", "c1", inplace.TroubleNotStarted},
+		{"ErrImageNeverPull", "c1", "ErrImageNeverPull"},
+		{"CrashLoopBackOff", "c1", "ErrImageNeverPull"},
+		{"ErrImageNeverPull", "c1", "ErrImageNeverPull"},
+	} {
+		status := &pod.Status.ContainerStatuses[0]
+		status.ContainerID, status.State = step.id, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: step.waiting}}
+		got := m.Look(pod, podview.Endpoints{}, at(i)).Trouble
+		if got.Reason != step.want || got.Container != "web" || !got.Since.Equal(at(0)) {
+			t.Errorf("%d: %s after %s since %s, want %s", i, got.Reason, step.waiting, got.Since, step.want)
+		}
+	}
+	pod.Status.ContainerStatuses[0].ContainerID = "c2"
+	pod.Status.ContainerStatuses[0].State.Waiting.Reason = "CrashLoopBackOff"
+	if got := m.Look(pod, podview.Endpoints{}, at(9)).Trouble; got.Reason != inplace.TroubleCrash || !got.Since.Equal(at(9)) {
+		t.Errorf("the new container crashes: %+v", got)
+	}
+}
