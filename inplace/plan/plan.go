@@ -109,29 +109,9 @@ func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 func (r *round) count() {
 	t := &r.tally
 	for _, m := range r.members {
-		if !m.active() {
-			continue
+		if m.active() {
+			r.countOne(m)
 		}
-		t.active++
-		t.ready += one(m.pod.Ready)
-		t.available += one(m.pod.Available)
-		if m.pod.Gate == inplace.GateNone && m.unsettled() {
-			// Its containers may go down at any moment, and nothing says when.
-			t.restarting += one(m.pod.Available)
-			if r.ungated == nil || m.pod.Name < r.ungated.pod.Name {
-				r.ungated = m
-			}
-		}
-		if m.pod.Revision == r.in.Update.Name {
-			t.asked++
-		} else {
-			t.older++
-			t.draining += one(m.pod.Gate == inplace.GateFalse)
-		}
-		if m.pod.Ready && !m.pod.Available {
-			r.later(m.pod.AvailableIn)
-		}
-		r.later(m.pod.DownIn)
 	}
 	there := t.active
 	for _, c := range r.in.Population.Creates {
@@ -145,6 +125,29 @@ func (r *round) count() {
 	t.absent = max(r.in.Replicas-there, 0)
 	t.absentNew = max(t.absent-max(r.in.Partition-t.older, 0), 0)
 	r.room = t.available - t.restarting - (r.in.Replicas - r.in.MaxUnavailable)
+}
+
+func (r *round) countOne(m *member) {
+	t := &r.tally
+	t.active++
+	t.ready += one(m.pod.Ready)
+	t.available += one(m.pod.Available)
+	if m.pod.Gate == inplace.GateNone && m.unsettled() {
+		// Its containers may go down at any moment, and nothing says when.
+		t.restarting += one(m.pod.Available)
+		if r.ungated == nil || m.pod.Name < r.ungated.pod.Name {
+			r.ungated = m
+		}
+	}
+	if m.pod.Revision == r.in.Update.Name {
+		t.asked++
+	} else {
+		t.older++
+		t.draining += one(m.pod.Gate == inplace.GateFalse)
+	}
+	if m.pod.Ready && !m.pod.Available {
+		r.later(m.pod.AvailableIn)
+	}
 }
 
 // later keeps the shortest time after which to look again.

@@ -87,7 +87,7 @@ func TestProve(t *testing.T) {
 			pod: func() inplace.Pod { p := acted(); p.Containers[0].Known = false; return p }, missing: "not in the status",
 		},
 		"absent from the pod": {pod: func() inplace.Pod { p := acted(); p.Containers = p.Containers[1:]; return p }, missing: "not in the pod"},
-		"B025: two tags of one digest, status.image goes on naming the old one": {
+		"B025, N4: two tags of one digest, status.image goes on naming the old one": {
 			pod: func() inplace.Pod {
 				p := acted()
 				p.Containers[0].ImageID, p.Containers[0].RunningImage = "sha1", "app:v1"
