@@ -68,7 +68,7 @@ func answer(code int, reason metav1.StatusReason, message string, causes ...meta
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(&metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-			Code: int32(code), Reason: reason, Message: message, //nolint:gosec // an HTTP code
+			Code: int32(code), Reason: reason, Message: message,
 			Details: &metav1.StatusDetails{Name: "a", Kind: "pods", Causes: causes},
 		})
 	}

@@ -354,3 +354,29 @@ func TestO163StateOfOpenKruise(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Once the containers run as asked only the resize is carried over: what they were started from is known again, and a newer
+// image is proven at once. Amounts that the newer target does not name stay asked for.
+func TestASettledPodIsRecordedAnew(t *testing.T) {
+	t.Parallel()
+	memory := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
+	u := toCPU("2")
+	u.Change.Images = map[string]string{"web": "app:v2"}
+	u.Change.Resources["web"] = inplace.MergeResources(cpu("2"), corev1.ResourceRequirements{Requests: memory})
+	p := out(sized())
+	p.Containers[0].Resources = inplace.MergeResources(cpu("1"), corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}})
+	p = apply(t, p, step.Next(p, u, now).Patch)
+	p.ObservedGeneration, p.Resize = p.Generation, inplace.Resize{Pending: inplace.ResizeDeferred}
+	c := &p.Containers[0]
+	c.ContainerID, c.ImageID, c.RunningImage, c.Resources = "c2", "sha2", "app:v2", u.Change.Resources["web"]
+	next := toCPU("3")
+	next.To.Name, next.Change.Images = "web-3", map[string]string{"web": "app:v3"}
+	s := state(t, step.Next(p, next, now).Patch)
+	if was := s.LastContainerStatuses["web"]; was.Unsure || was.Image != "app:v2" || *was.ContainerID != "c2" {
+		t.Errorf("%+v", was)
+	}
+	want := inplace.MergeResources(cpu("3"), corev1.ResourceRequirements{Requests: memory})
+	if got := s.Resources["web"]; !inplace.SameResources(want, got) || !inplace.SameResources(got, want) {
+		t.Errorf("asks for %+v", got)
+	}
+}
