@@ -161,6 +161,10 @@ func TestProveResize(t *testing.T) {
 		"set back by somebody after ours: no fight, and no lie": {
 			pod: sized, has: "1", runs: "1", change: func(p *inplace.Pod) { p.Generation += 2; p.ObservedGeneration += 2 }, settled: true, missing: "somebody set", wait: inplace.HoldResize,
 		},
+		"can never be, and never was in service: comes into service": {
+			pod: sized, has: "2", runs: "1", change: func(p *inplace.Pod) { pending("Infeasible", 2)(p); p.Gate, p.Ready = inplace.GateUnset, false },
+			settled: true, hopeless: true, reason: step.ReasonResizeInfeasible, patch: inplace.PatchReturn,
+		},
 		"restarts, and has": {
 			pod: restarting, has: "2", runs: "2", change: func(p *inplace.Pod) { p.Containers[0].ContainerID = "c9" }, want: true, patch: inplace.PatchReturn,
 		},
