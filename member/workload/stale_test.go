@@ -408,7 +408,7 @@ func TestReplacesAfterARestart(t *testing.T) {
 			if got := w.pods(t); got != 2 {
 				t.Fatalf("%d pods, want 2: one is deleted", got)
 			}
-			edit(func(cs *appsv1alpha1.CloneSet) { cs.Spec.Replicas = new(int32(tc.scaleTo)) }) //nolint:gosec // a small number
+			edit(func(cs *appsv1alpha1.CloneSet) { cs.Spec.Replicas = new(int32(tc.scaleTo)) })
 			pass(w.reconciler(clock))
 			var list corev1.PodList
 			if err := w.Client.List(t.Context(), &list); err != nil {

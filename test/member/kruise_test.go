@@ -188,12 +188,12 @@ func TestTakeover(t *testing.T) {
 		"apps.kruise.io/inplace-update-state": fmt.Sprintf(`{"revision":%q,"updateTimestamp":%q,"lastContainerStatuses":{}}`, to, ago(10)),
 		"apps.kruise.io/inplace-update-grace": fmt.Sprintf(`{"revision":%q,"containerImages":{"main":"main:2","side":"side:2"},"metaDataPatch":{"metadata":{"labels":{"tier":"front"}}},"graceSeconds":5}`, to),
 	})
-	main, side := ids(between)
+	main, _ := ids(between)
 	p.leave(between, to, map[string]string{"main": "main:2"}, map[string]string{
 		"apps.kruise.io/inplace-update-state": fmt.Sprintf(`{"revision":%q,"updateTimestamp":%q,"lastContainerStatuses":{"main":{"imageID":%q}},"updateImages":true,`+
 			`"nextContainerImages":{"side":"side:2"},"preCheckBeforeNext":{"containersRequiredReady":["main"]},"containerBatchesRecord":[{"timestamp":%q,"containers":["main"]}]}`, to, ago(5), main, ago(5)),
 	})
-	main, side = ids(patched)
+	main, side := ids(patched)
 	p.leave(patched, to, map[string]string{"main": "main:2", "side": "side:2"}, map[string]string{
 		"apps.kruise.io/inplace-update-state": fmt.Sprintf(`{"revision":%q,"updateTimestamp":%q,"lastContainerStatuses":{"main":{"imageID":%q},"side":{"imageID":%q}},"updateImages":true}`, to, ago(5), main, side),
 	})

@@ -5,6 +5,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -197,10 +198,7 @@ func TestResizeRefused(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			p := kit.In(t, steady)
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "small-", Labels: map[string]string{}}, Spec: big.Spec}
-			for k, v := range big.Labels {
-				node.Labels[k] = v
-			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "small-", Labels: maps.Clone(big.Labels)}, Spec: big.Spec}
 			node.Labels["test.underway.dev/size"] = p.NS
 			node.Spec.Taints = nil
 			if err := p.Create(t.Context(), node); err != nil {
