@@ -50,6 +50,15 @@ test-lab: ## Tests on real control planes, one fleet per suite, one suite after 
 	go run ./test/lab/cmd/lab build
 	go test -tags lab -count 1 -p 1 -timeout 40m ./test/...
 
+.PHONY: test-node
+test-node: ## The part of test-lab on real kubelets, containerd and runc; needs root (docs/lab.md).
+	go run ./test/lab/cmd/lab build
+	go test -tags lab -count 1 -timeout 20m -v ./test/node
+
+.PHONY: measure
+measure: ## Recreate against in place on a real node, 20 pods each, as a table (docs/in-place-measured.md).
+	MEASURE=1 go test -tags lab -count 1 -timeout 20m -v -run TestMeasure ./test/node
+
 .PHONY: test-long
 test-long: ## 100,000 seeds, and a release of 2,000 pods over 20 members.
 	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 60m ./inplace/... ./hub/... ./member/...
@@ -64,7 +73,7 @@ generate: $(CONTROLLER_GEN) ## Deep copies, CRDs and roles from the code.
 .PHONY: verify
 verify: generate ## Generated files and go.mod are what the code says; nothing else is changed by it.
 	go mod tidy
-	go mod tidy -C test/lab/binaries && go mod tidy -C test/lab/binaries/kwok
+	for module in . kwok containerd runc cni; do go mod tidy -C test/lab/binaries/$$module || exit 1; done
 	@if [ -n "$$(git status --porcelain -- apis config go.mod go.sum test/lab/binaries)" ]; then \
 	  git status --porcelain -- apis config go.mod go.sum test/lab/binaries; git --no-pager diff --stat -- apis config go.mod go.sum test/lab/binaries; \
 	  echo 'verify: run `make generate` and `go mod tidy`, and commit what they change'; exit 1; fi

@@ -47,6 +47,10 @@ type Patch struct {
 	// sidecars. Only what is named changes. Update and Resize only.
 	Resources     map[string]corev1.ResourceRequirements
 	InitResources map[string]corev1.ResourceRequirements
+	// Order names the pod's containers in spec order (spec.containers, then spec.initContainers). A strategic merge patch
+	// puts the entries of a list into the order in which it names them, and the API server refuses another order: a patch
+	// that names two containers of one list needs it.
+	Order []string
 	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
 	Metadata MetadataChange
 	// Because is one sentence.

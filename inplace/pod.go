@@ -74,6 +74,12 @@ type Pod struct {
 	Available bool
 	// AvailableIn is how long a Ready pod still has to stay so to be available.
 	AvailableIn time.Duration
+	// Down is set when the pod serves nobody and that is not about to change by itself: it has not started, we took it out
+	// of service, the kubelet names its trouble, or its containers have not been ready for a while by our clock. DownIn is
+	// how long that still takes. A pod that is neither Ready nor Down may serve again at any moment: a kubelet that starts
+	// anew calls its pods not ready for a quarter of a second, and pods of a node that is not heard from are only called so.
+	Down   bool
+	DownIn time.Duration
 	// ReadySince is the last transition of the Ready condition, by the kubelet's clock: to be shown, not judged.
 	ReadySince time.Time
 
@@ -94,6 +100,8 @@ type Pod struct {
 	Containers []Container
 	// Resize is what the kubelet says about a resize under way.
 	Resize Resize
+	// Unschedulable is the scheduler's message while it finds no node; empty otherwise.
+	Unschedulable string
 
 	// ReadyIn names the EndpointSlices that list the pod as ready.
 	ReadyIn []string
@@ -118,11 +126,17 @@ type Seen struct {
 	NotReadySince time.Time
 	// ReadySince is since when the pod is Ready, where we saw it become so; zero when it was Ready at our first look.
 	ReadySince time.Time
+	// FoundReady is our first look at the pod, where it was Ready already then.
+	FoundReady time.Time
+	// UnreadySince is since when the kubelet calls the containers not ready; zero while it calls them ready.
+	UnreadySince time.Time
 	// ResizeRefused is the API server's answer to our last resize of the resources that the state names; nil when there
 	// was none, or it was accepted.
 	ResizeRefused *ResizeRefusal
 	// DrainedSince is since when, moreover, no EndpointSlice that counts lists it as ready.
 	DrainedSince time.Time
+	// Trouble is what keeps the pod from coming up, zero when nothing does.
+	Trouble Trouble
 }
 
 // ResizeRefusal is an API server that refuses a resize.
@@ -131,8 +145,9 @@ type ResizeRefusal struct {
 	// Final is set when the answer would be the same on another try: the node can never hold it, or the QoS class or a
 	// field that cannot change would. Otherwise (a quota) it may be tried again.
 	Final bool
-	// Since is the first refusal, by our clock.
+	// Since is the first refusal, Last the latest, by our clock.
 	Since time.Time
+	Last  time.Time
 }
 
 // Resize is the pair of conditions PodResizePending and PodResizeInProgress.
@@ -144,6 +159,8 @@ type Resize struct {
 	Failing    bool
 	// Message is the kubelet's.
 	Message string
+	// Generation is the pod's generation that the condition was judged on; 0 where the kubelet does not say.
+	Generation int64
 	// Since is the condition's transition, by the kubelet's clock: to be shown, not judged.
 	Since time.Time
 }
@@ -211,4 +228,10 @@ func (p *Pod) Container(name string) *Container {
 // Active reports whether the pod counts as one of the workload's pods: neither being deleted nor finished.
 func (p *Pod) Active() bool {
 	return p.Phase == PhasePending || p.Phase == PhaseRunning
+}
+
+// InService reports whether traffic may reach the pod, now or at any moment without anybody's doing. Taking it down then
+// is what a budget is for.
+func (p *Pod) InService() bool {
+	return p.Gate != GateFalse && (p.Ready || (p.Active() && !p.Down))
 }

@@ -139,7 +139,7 @@ func podsVersion(ctx context.Context, c cache.Cache) (func() string, error) {
 func (s *supervisor) controller(k runnable, c cache.Cache, version func() string) (controller.Controller, error) {
 	r := workload.New(workload.Options{
 		Kind: k.Kind, Resource: k.resource, Cache: c, PodsVersion: version, Live: s.live,
-		Events: s.events, Clock: s.Clock, Metrics: s.counters, Extended: k.ours,
+		Events: s.events, Clock: s.Clock, Metrics: s.counters, Extended: k.ours, NoResize: s.noResize,
 	})
 	one, err := controller.NewUnmanaged(k.resource.Plural, controller.Options{
 		Reconciler:              r,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,6 +49,8 @@ type supervisor struct {
 	kinds    []kind
 
 	openKruise peer.Watch
+	// unresizable is whether the API server lacks pods/resize, as of the last probe; sessions read it while they run.
+	unresizable atomic.Bool
 }
 
 // newActive registers underway_member_kind_active: 1 while a kind is reconciled here, 0 while it is off.
@@ -148,6 +151,11 @@ func (s *supervisor) probe(ctx context.Context, now time.Time) (verdict, error) 
 	if err != nil {
 		return v, err
 	}
+	core, err := s.plurals(corev1.SchemeGroupVersion)
+	if err != nil {
+		return v, err
+	}
+	s.unresizable.Store(!core["pods/resize"])
 	v.peer = holder
 	plurals := map[schema.GroupVersion]map[string]bool{}
 	for _, k := range s.kinds {
@@ -170,6 +178,14 @@ func (s *supervisor) probe(ctx context.Context, now time.Time) (verdict, error) 
 		}
 	}
 	return v, nil
+}
+
+// noResize says why cpu and memory cannot be changed in place here; empty when they can.
+func (s *supervisor) noResize() string {
+	if s.unresizable.Load() {
+		return "the API server of this cluster does not serve pods/resize"
+	}
+	return ""
 }
 
 func (s *supervisor) lookForPeer(ctx context.Context, now time.Time) (string, error) {

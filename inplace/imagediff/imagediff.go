@@ -14,6 +14,9 @@ import (
 // recreate ends every sentence about a field that cannot be changed in place.
 const recreate = "changes need a recreate"
 
+// always is the restartPolicy of what runs as long as its pod.
+const always = "Always"
+
 // RefusalError is the error of a change that cannot be made in place.
 type RefusalError struct {
 	// Fields are the reasons, each "<JSON path>: why", sorted; never empty.
@@ -44,7 +47,7 @@ func Between(oldTemplate, newTemplate []byte) (inplace.Change, error) {
 	if err := d.spec(older, newer); err != nil {
 		return inplace.Change{}, err
 	}
-	d.environment(newer)
+	d.settle(newer)
 	if len(d.refused) > 0 {
 		slices.Sort(d.refused)
 		return inplace.Change{}, &RefusalError{Fields: slices.Compact(d.refused)}
@@ -59,6 +62,28 @@ type object = map[string]any
 type diff struct {
 	change  inplace.Change
 	refused []string
+	// neverRestarts is the pod's restartPolicy where it is not Always.
+	neverRestarts string
+	// initImages are changed images of ordinary init containers, initPaths their fields.
+	initImages map[string]string
+	initPaths  []string
+}
+
+// settle decides what can be decided only when all changes are known.
+func (d *diff) settle(newer object) {
+	spec, _ := newer["spec"].(object)
+	d.environment(spec)
+	d.exposed(spec)
+	if len(d.initImages) == 0 {
+		return
+	}
+	if len(d.change.Images)+len(d.change.Resources) > 0 {
+		d.change.InitImages = d.initImages
+		return
+	}
+	for _, path := range d.initPaths {
+		d.refuse(path, "an init container has run already; its image takes effect only when the pod starts anew: "+recreate)
+	}
 }
 
 func (d *diff) refuse(path, why string) {
@@ -91,10 +116,17 @@ func (d *diff) spec(older, newer object) error {
 		return err
 	}
 	d.fields("spec.", oldSpec, newSpec, "containers", "initContainers")
+	if p, _ := newSpec["restartPolicy"].(string); p != "" && p != always {
+		d.neverRestarts = p
+	}
 	if err := d.containers("spec.containers", oldSpec["containers"], newSpec["containers"]); err != nil {
 		return err
 	}
-	return d.containers("spec.initContainers", oldSpec["initContainers"], newSpec["initContainers"])
+	if err := d.containers("spec.initContainers", oldSpec["initContainers"], newSpec["initContainers"]); err != nil {
+		return err
+	}
+	d.qos(oldSpec, newSpec)
+	return nil
 }
 
 // containers compares two lists of containers by name.
@@ -138,23 +170,54 @@ func (d *diff) refuseList(path string, older, newer []string) {
 }
 
 func (d *diff) container(path, name string, older, newer object) error {
-	d.fields(at(path, name)+".", older, newer, "image")
-	if reflect.DeepEqual(older["image"], newer["image"]) {
-		return nil
+	d.fields(at(path, name)+".", older, newer, "image", "resources")
+	kind := kindOf(path, newer)
+	d.image(at(path, name)+".image", kind, older, newer)
+	return d.resources(at(path, name)+".resources", kind, older, newer)
+}
+
+// kindOf tells native sidecars from ordinary init containers. A change of restartPolicy is refused before this matters.
+func kindOf(path string, container object) inplace.ContainerKind {
+	switch {
+	case path == "spec.containers":
+		return inplace.KindApp
+	case container["restartPolicy"] == always:
+		return inplace.KindSidecar
+	default:
+		return inplace.KindInit
 	}
+}
+
+// image notes a changed image.
+func (d *diff) image(path string, kind inplace.ContainerKind, older, newer object) {
+	if reflect.DeepEqual(older["image"], newer["image"]) {
+		return
+	}
+	name, _ := newer["name"].(string)
 	image, ok := newer["image"].(string)
+	own, _ := newer["restartPolicy"].(string)
 	switch {
 	case !ok || image == "":
-		d.refuse(at(path, name)+".image", "has no image")
-	case path != "spec.containers":
-		d.refuse(at(path, name)+".image", recreate)
+		d.refuse(path, "has no image")
+	case d.neverRestarts != "":
+		d.refuse(path, "containers of a pod with restartPolicy "+d.neverRestarts+" may not be started again: "+recreate)
+	case kind == inplace.KindInit:
+		d.initImages = put(d.initImages, name, image)
+		d.initPaths = append(d.initPaths, path)
+	case own != "" && own != always:
+		d.refuse(path, "a container with restartPolicy "+own+" may not be started again: "+recreate)
 	default:
-		if d.change.Images == nil {
-			d.change.Images = map[string]string{}
-		}
-		d.change.Images[name] = image
+		d.change.Images = put(d.change.Images, name, image)
 	}
-	return nil
+}
+
+// put sets a key of a map that may not be there yet.
+func put[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
 }
 
 func at(path, name string) string {

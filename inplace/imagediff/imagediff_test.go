@@ -65,16 +65,6 @@ func TestBetween(t *testing.T) {
 				"spec.hostNetwork: changes need a recreate",
 			},
 		},
-		"resources": {
-			older:       `{"spec":{"containers":[{"name":"web","image":"a:1","resources":{"requests":{"cpu":"1"}}}]}}`,
-			newer:       `{"spec":{"containers":[{"name":"web","image":"a:1","resources":{"requests":{"cpu":"2"}}}]}}`,
-			wantRefused: []string{"spec.containers[web].resources: changes need a recreate"},
-		},
-		"the image of an init container": {
-			older:       `{"spec":{"initContainers":[{"name":"i","image":"a:1","restartPolicy":"Always"}],"containers":[{"name":"web","image":"a:1"}]}}`,
-			newer:       `{"spec":{"initContainers":[{"name":"i","image":"a:2","restartPolicy":"Always"}],"containers":[{"name":"web","image":"a:1"}]}}`,
-			wantRefused: []string{"spec.initContainers[i].image: changes need a recreate"},
-		},
 		"a container added and one removed": {
 			older:       `{"spec":{"containers":[{"name":"web","image":"a:1"},{"name":"old","image":"o"}]}}`,
 			newer:       `{"spec":{"containers":[{"name":"web","image":"a:1"},{"name":"new","image":"o"}]}}`,
@@ -93,20 +83,20 @@ func TestBetween(t *testing.T) {
 		"a label that the environment reads, image unchanged": {
 			older:       `{"metadata":{"labels":{"v":"1"}},"spec":{"containers":[{"name":"web","image":"a:1","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['v']"}}}]}]}}`,
 			newer:       `{"metadata":{"labels":{"v":"2"}},"spec":{"containers":[{"name":"web","image":"a:1","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['v']"}}}]}]}}`,
-			wantRefused: []string{"metadata.labels['v']: is read by spec.containers[web].env[V], whose image does not change: changes need a recreate"},
+			wantRefused: []string{"metadata.labels['v']: is read by spec.containers[web].env[V] when the container starts, and its image does not change; only an agent on the node could restart it: changes need a recreate"},
 		},
 		"a label that the environment reads, image changes too": {
 			older: `{"metadata":{"labels":{"v":"1"}},"spec":{"containers":[{"name":"web","image":"a:1","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['v']"}}}]}]}}`,
 			newer: `{"metadata":{"labels":{"v":"2"}},"spec":{"containers":[{"name":"web","image":"a:2","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['v']"}}}]}]}}`,
 			want: inplace.Change{
-				Images:   map[string]string{"web": "a:2"},
+				Images: map[string]string{"web": "a:2"}, EnvFrom: []string{"web"},
 				Metadata: inplace.MetadataChange{Labels: map[string]*string{"v": new("2")}},
 			},
 		},
 		"an annotation that a native sidecar reads": {
 			older:       `{"metadata":{"annotations":{"v":"1"}},"spec":{"initContainers":[{"name":"s","image":"i","restartPolicy":"Always","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.annotations['v']"}}}]}],"containers":[{"name":"web","image":"a:1"}]}}`,
 			newer:       `{"spec":{"initContainers":[{"name":"s","image":"i","restartPolicy":"Always","env":[{"name":"V","valueFrom":{"fieldRef":{"fieldPath":"metadata.annotations['v']"}}}]}],"containers":[{"name":"web","image":"a:2"}]}}`,
-			wantRefused: []string{"metadata.annotations['v']: is read by spec.initContainers[s].env[V], whose image does not change: changes need a recreate"},
+			wantRefused: []string{"metadata.annotations['v']: is read by spec.initContainers[s].env[V] when the container starts, and its image does not change; only an agent on the node could restart it: changes need a recreate"},
 		},
 		"beside metadata and spec": {
 			older:       `{"spec":{"containers":[{"name":"web","image":"a:1"}]}}`,

@@ -3,7 +3,6 @@ package imagediff
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // metadata collects the changes of labels, annotations and finalizers. Everything else in a template's metadata is
@@ -112,55 +111,4 @@ func textList(meta object, key string) ([]string, error) {
 		out = append(out, text)
 	}
 	return out, nil
-}
-
-// environment refuses a changed label or annotation that a container reads into its environment when it starts, unless
-// the container starts anew because its image changes too. Init containers that have finished do not read it again;
-// native sidecars (restartPolicy Always) never change their image in place.
-func (d *diff) environment(newer object) {
-	spec, _ := newer["spec"].(object)
-	d.environmentOf("spec.containers", spec["containers"], func(c object) bool {
-		name, _ := c["name"].(string)
-		_, restarts := d.change.Images[name]
-		return !restarts
-	})
-	d.environmentOf("spec.initContainers", spec["initContainers"], func(c object) bool {
-		return c["restartPolicy"] == "Always"
-	})
-}
-
-func (d *diff) environmentOf(path string, list any, stale func(object) bool) {
-	entries, _ := list.([]any)
-	for _, entry := range entries {
-		c, _ := entry.(object)
-		if c == nil || !stale(c) {
-			continue
-		}
-		name, _ := c["name"].(string)
-		env, _ := c["env"].([]any)
-		for _, e := range env {
-			d.variable(at(path, name), e)
-		}
-	}
-}
-
-// variable refuses one environment variable when what it reads changes.
-func (d *diff) variable(container string, entry any) {
-	e, _ := entry.(object)
-	from, _ := e["valueFrom"].(object)
-	ref, _ := from["fieldRef"].(object)
-	path, _ := ref["fieldPath"].(string)
-	name, _ := e["name"].(string)
-	for prefix, changed := range map[string]map[string]*string{
-		"metadata.labels['":      d.change.Metadata.Labels,
-		"metadata.annotations['": d.change.Metadata.Annotations,
-	} {
-		key, ok := strings.CutPrefix(path, prefix)
-		if !ok {
-			continue
-		}
-		if _, hit := changed[strings.TrimSuffix(key, "']")]; hit {
-			d.refuse(path, fmt.Sprintf("is read by %s.env[%s], whose image does not change: %s", container, name, recreate))
-		}
-	}
 }

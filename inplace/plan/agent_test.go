@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/plan"
 	"github.com/underway-dev/underway/inplace/podview"
+	"github.com/underway-dev/underway/inplace/step"
 )
 
 // agent is a member's agent on a world: it observes late, decides by plan.Next, and some of its writes fail.
@@ -35,7 +37,7 @@ func (a *agent) logf(format string, args ...any) {
 }
 
 // observe sees every pod at some version not older than the agent's own writes.
-func (a *agent) observe(in inplace.Intent, minReady int32) []inplace.Pod {
+func (a *agent) observe(minReady int32) []inplace.Pod {
 	var out []inplace.Pod
 	for _, name := range a.w.names() {
 		p := a.w.pods[name]
@@ -61,16 +63,18 @@ func (a *agent) observe(in inplace.Intent, minReady int32) []inplace.Pod {
 			out = append(out, out[a.w.rng.IntN(len(out))])
 		}
 	}
-	_ = in
 	return out
 }
 
 // pass is one reconcile. It returns the decision and the first broken invariant.
 func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error) {
-	pods := a.observe(in, minReady)
+	pods := a.observe(minReady)
 	in.Population = scale(in, pods)
 	d := plan.Next(in, pods, a.w.now)
 	if err := a.checkBudget(in, pods, d); err != nil {
+		return d, err
+	}
+	if err := a.checkProven(pods); err != nil {
 		return d, err
 	}
 	for _, c := range d.Creates {
@@ -89,7 +93,23 @@ func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error
 	return d, nil
 }
 
-// checkBudget recounts, from what was seen, whether what is taken down fits the budget.
+// restarts reports whether a patch starts a container anew.
+func (a *agent) restarts(x inplace.Patch) bool {
+	_, sidecar := x.InitImages["log"]
+	return len(x.Images) > 0 || sidecar || (a.w.restarting && len(x.Resources) > 0)
+}
+
+// unsettled reports whether a pod without a gate may go down at any moment, because of a patch of ours.
+func (a *agent) unsettled(p inplace.Pod) bool {
+	if p.Gate != inplace.GateNone || (p.State == nil && p.StateProblem == "") {
+		return false
+	}
+	proof := step.Prove(p, step.Update{Undrained: true}, a.w.now)
+	return !proof.Done && !proof.Settled
+}
+
+// checkBudget recounts, from what was seen, whether what is taken down fits the budget, and that pods without a gate are
+// patched one at a time.
 func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Decision) error {
 	down, leaving := map[string]bool{}, map[string]bool{}
 	for _, x := range in.Population.Deletes {
@@ -99,27 +119,60 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 		down[x.Name] = !leaving[x.Name]
 	}
 	for _, p := range d.Patches {
-		down[p.Name] = p.Kind == inplace.PatchDrain || (p.Kind == inplace.PatchUpdate && len(p.Images) > 0)
+		down[p.Name] = p.Kind == inplace.PatchDrain || a.restarts(p)
 	}
-	available, taken, seen := int32(0), 0, map[string]bool{}
+	available, taken, bare, fresh, seen := int32(0), 0, 0, 0, map[string]bool{}
 	for _, p := range pods {
 		if seen[p.Name] || leaving[p.Name] || !p.Active() {
 			continue
 		}
 		seen[p.Name] = true
 		serves := p.Ready && p.Gate != inplace.GateFalse
+		unsettled := a.unsettled(p)
+		patched := down[p.Name] && slices.ContainsFunc(d.Patches, func(x inplace.Patch) bool { return x.Name == p.Name })
+		bare += count(p.Gate == inplace.GateNone && (unsettled || (patched && p.Ready)))
+		fresh += count(p.Gate == inplace.GateNone && patched && p.Ready && !unsettled)
 		switch {
+		case down[p.Name] && serves && unsettled:
+			// Its next batch, or another target: it is down already as far as the budget goes.
 		case down[p.Name] && serves:
 			taken++
-			if sim := a.w.pods[p.Name]; p.Available {
-				sim.charged = true
-			}
-		case p.Available:
+		case p.Available && !unsettled:
 			available++
 		}
 	}
 	if taken > 0 && available < in.Replicas-in.MaxUnavailable {
 		return fmt.Errorf("took down %d pods that serve; %d stay available of %d with maxUnavailable %d", taken, available, in.Replicas, in.MaxUnavailable)
+	}
+	if bare > 1 && fresh > 0 {
+		return fmt.Errorf("%d pods without a gate are patched and not proven, %d of them now: %+v", bare, fresh, d.Patches)
+	}
+	return nil
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// checkProven holds every proof against what the kubelet really runs: never complete while the old container runs.
+func (a *agent) checkProven(pods []inplace.Pod) error {
+	for _, p := range pods {
+		sim := a.w.pods[p.Name]
+		if p.State == nil || sim.truth() == nil || sim.truth().ResourceVersion != p.ResourceVersion || !step.Prove(p, step.Update{}, a.w.now).Done {
+			continue
+		}
+		if err := a.checkRuns(sim); err != nil {
+			return fmt.Errorf("called complete: %w", err)
+		}
+		for _, want := range living(sim.truth()) {
+			c := p.State.Resources[want.Name]
+			if runs := sim.real[want.Name]; len(c.Requests) > 0 && runs != nil && runs.running && runs.cpu != cpuOf(want) {
+				return fmt.Errorf("%s is called complete with cpu %d of %d", p.Name, runs.cpu, cpuOf(want))
+			}
+		}
 	}
 	return nil
 }
@@ -175,7 +228,7 @@ func (a *agent) doCreate(in inplace.Intent, c inplace.Create) error {
 	}
 	rev, _ := in.Find(c.Revision)
 	name := c.Object.GetName()
-	if !a.w.create(name, rev, containersOf(rev)) {
+	if !a.w.create(name, rev, a.w.spec(a.w.builds[rev.Name])) {
 		a.logf("create %s: exists", name)
 		return nil
 	}
@@ -204,11 +257,18 @@ func (a *agent) doDelete(x inplace.Delete) {
 
 func (a *agent) doPatch(in inplace.Intent, x inplace.Patch) error {
 	p := a.current(x.Ref)
-	if p == nil || a.answer() == lostRequest {
+	if p == nil {
+		return nil
+	}
+	first := a.answer()
+	if first == lostRequest {
 		return nil
 	}
 	before := p.truth()
-	a.logf("%s %s -> %s (rv %s)", x.Kind, x.Name, x.To, x.ResourceVersion)
+	a.logf("%s %s -> %s (rv %s): %s", x.Kind, x.Name, x.To, x.ResourceVersion, x.Because)
+	if err := a.checkPatch(in, p, x); err != nil {
+		return err
+	}
 	switch x.Kind {
 	case inplace.PatchDrain:
 		a.gate(p, corev1.ConditionFalse)
@@ -218,14 +278,105 @@ func (a *agent) doPatch(in inplace.Intent, x inplace.Patch) error {
 		}
 		a.gate(p, corev1.ConditionTrue)
 	case inplace.PatchUpdate, inplace.PatchRepair:
-		if len(x.Images) > 0 && isReady(before) {
-			return fmt.Errorf("%s is patched while it is Ready", x.Name)
-		}
 		a.update(p, x)
+		if first == done && len(x.Resources) > 0 && a.answer() != lostRequest {
+			a.resize(p, x)
+		}
+	case inplace.PatchResize:
+		a.resize(p, x)
 	}
 	p.own = len(p.versions) - 1
-	if x.Kind == inplace.PatchUpdate && before.Labels[appsv1alpha1.LabelPodRevision] != x.To {
+	if x.Kind != inplace.PatchUpdate {
+		return nil
+	}
+	if err := a.checkTarget(p, x); err != nil {
+		return err
+	}
+	if before.Labels[appsv1alpha1.LabelPodRevision] != x.To {
 		return a.checkGrant(in, x.To)
+	}
+	return nil
+}
+
+// checkPatch: no pod that can be drained is patched while it serves, none is drained for what restarts nothing, nothing is
+// patched that is there already, and launch order is kept.
+func (a *agent) checkPatch(in inplace.Intent, p *simPod, x inplace.Patch) error {
+	pod := p.truth()
+	gated := len(pod.Spec.ReadinessGates) > 0
+	if gated && a.restarts(x) && isReady(pod) {
+		return fmt.Errorf("%s is patched while it is Ready", x.Name)
+	}
+	if x.Kind == inplace.PatchDrain && a.harmless(in, pod) {
+		return fmt.Errorf("%s is drained for what restarts nothing", x.Name)
+	}
+	for i := range pod.Spec.Containers {
+		c := pod.Spec.Containers[i]
+		if x.Images[c.Name] == c.Image {
+			return fmt.Errorf("%s: container %s is patched to the image that it has", x.Name, c.Name)
+		}
+	}
+	_, side := x.Images["side"]
+	_, web := x.Images["web"]
+	runs := p.real["web"]
+	if a.w.ordered && side && (web || (runs != nil && runs.image != imageOf(pod, "web"))) {
+		return fmt.Errorf("%s: side is patched before web runs its image", x.Name)
+	}
+	return nil
+}
+
+// harmless reports whether every revision that the pod could go to differs only in what restarts nothing.
+func (a *agent) harmless(in inplace.Intent, pod *corev1.Pod) bool {
+	own, ok := a.w.builds[pod.Labels[appsv1alpha1.LabelPodRevision]]
+	if !ok || strings.Contains(pod.Annotations[appsv1alpha1.AnnotationInPlaceState], "next") || strings.Contains(pod.Annotations[appsv1alpha1.AnnotationInPlaceState], "resources") {
+		return false
+	}
+	for _, rev := range []inplace.Revision{in.Update, in.Current} {
+		b := a.w.builds[rev.Name]
+		if !a.w.restarting {
+			b.cpu = own.cpu
+		}
+		b.prep = own.prep
+		if b != own {
+			return false
+		}
+	}
+	return true
+}
+
+func imageOf(pod *corev1.Pod, name string) string {
+	for _, c := range living(pod) {
+		if c.Name == name {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// checkTarget: after an update every container is what the revision says, or written down as to follow.
+func (a *agent) checkTarget(p *simPod, x inplace.Patch) error {
+	b, ok := a.w.builds[x.To]
+	if !ok || p.garbled {
+		return nil // whoever made the state unreadable took with it what was still to be done
+	}
+	pod := p.truth()
+	state, err := podview.ParseState(pod.Annotations[appsv1alpha1.AnnotationInPlaceState])
+	if err != nil {
+		return err
+	}
+	spec := a.w.spec(b)
+	for _, want := range slices.Concat(spec.Containers, spec.InitContainers) {
+		for _, has := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+			if has.Name != want.Name {
+				continue
+			}
+			if has.Image != want.Image && state.NextContainerImages[want.Name] != want.Image {
+				return fmt.Errorf("%s: container %s has %s and is to have %s", x.Name, want.Name, has.Image, want.Image)
+			}
+			asked, next := state.Resources[want.Name], state.NextContainerResources[want.Name]
+			if cpu := cpuOf(want); cpuOf(has) != cpu && asked.Requests.Cpu().Value() != cpu && next.Requests.Cpu().Value() != cpu {
+				return fmt.Errorf("%s: container %s has cpu %d and is to have %d", x.Name, want.Name, cpuOf(has), cpu)
+			}
+		}
 	}
 	return nil
 }
@@ -237,19 +388,48 @@ func (a *agent) gate(p *simPod, status corev1.ConditionStatus) {
 }
 
 func (a *agent) update(p *simPod, x inplace.Patch) {
-	a.w.write(p, func(pod *corev1.Pod) {
-		for i := range pod.Spec.Containers {
-			if image, ok := x.Images[pod.Spec.Containers[i].Name]; ok && image != pod.Spec.Containers[i].Image {
-				pod.Spec.Containers[i].Image = image
-				pod.Generation++
+	set := func(containers []corev1.Container, images map[string]string) bool {
+		changed := false
+		for i := range containers {
+			c := &containers[i]
+			if image, ok := images[c.Name]; ok && image != c.Image {
+				c.Image, changed = image, true
+				p.changes[c.Name]++
 			}
 		}
-		// One patch raises the generation once.
-		if before := p.truth().Generation; pod.Generation > before {
-			pod.Generation = before + 1
+		return changed
+	}
+	a.w.write(p, func(pod *corev1.Pod) {
+		apps := set(pod.Spec.Containers, x.Images)
+		if set(pod.Spec.InitContainers, x.InitImages) || apps {
+			pod.Generation++
 		}
 		merge(pod.Labels, x.Metadata.Labels)
 		merge(pod.Annotations, x.Metadata.Annotations)
+	})
+}
+
+// resize is the API server's subresource, which refuses what no node can hold and what a quota forbids.
+func (a *agent) resize(p *simPod, x inplace.Patch) {
+	for _, r := range x.Resources {
+		cpu := r.Requests.Cpu().Value()
+		if cpu == cpuRefused || (cpu == cpuQuota && a.w.quota) {
+			a.logf("resize of %s to %d is refused", x.Name, cpu)
+			a.memory.Refuse(inplace.Patch{Ref: inplace.Ref{UID: p.truth().UID}, Resources: x.Resources}, "says the model", cpu == cpuRefused, a.w.now)
+			return
+		}
+	}
+	a.w.write(p, func(pod *corev1.Pod) {
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			if r, ok := x.Resources[c.Name]; ok && r.Requests.Cpu().Cmp(*c.Resources.Requests.Cpu()) != 0 {
+				c.Resources.Requests = r.Requests
+				pod.Generation++
+				if len(c.ResizePolicy) > 0 {
+					p.changes[c.Name]++
+				}
+			}
+		}
 	})
 }
 
@@ -265,14 +445,38 @@ func merge(into map[string]string, change map[string]*string) {
 
 // checkReturn holds the proof against what the kubelet really runs.
 func (a *agent) checkReturn(p *simPod) error {
-	pod := p.truth()
-	if pod.Annotations[appsv1alpha1.AnnotationInPlaceState] == "" {
+	if p.truth().Annotations[appsv1alpha1.AnnotationInPlaceState] == "" {
 		return nil
 	}
-	for i := range pod.Spec.Containers {
-		want := pod.Spec.Containers[i]
+	if err := a.checkRuns(p); err != nil {
+		return fmt.Errorf("returns: %w", err)
+	}
+	for _, want := range living(p.truth()) {
+		c := p.real[want.Name]
+		if a.w.restarting && c != nil && c.running && c.cpu != cpuOf(want) && p.pending == "" {
+			return fmt.Errorf("%s returns with a restart of %s to come", p.name, want.Name)
+		}
+	}
+	return nil
+}
+
+// checkRuns: no container runs another image than its spec's.
+func (a *agent) checkRuns(p *simPod) error {
+	for _, want := range living(p.truth()) {
 		if c := p.real[want.Name]; c != nil && c.running && c.image != want.Image {
-			return fmt.Errorf("%s returns with container %s on %s, wanted %s", p.name, want.Name, c.image, want.Image)
+			return fmt.Errorf("%s with container %s on %s, wanted %s", p.name, want.Name, c.image, want.Image)
+		}
+	}
+	return nil
+}
+
+// checkRestarts: a container restarts at most as often as a patch asked for it.
+func (a *agent) checkRestarts() error {
+	for _, p := range a.w.live() {
+		for name, n := range p.restarts {
+			if n > p.changes[name] {
+				return fmt.Errorf("%s: container %s was restarted %d times for %d changes", p.name, name, n, p.changes[name])
+			}
 		}
 	}
 	return nil
@@ -323,7 +527,7 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 
 // settle lets everybody act on everything, without faults, until nothing is written any more.
 func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, error) {
-	a.faults = false
+	a.faults, a.w.calm = false, true
 	quiet := time.Duration(0)
 	for range 300 {
 		for _, name := range slices.Sorted(maps.Keys(a.w.pods)) {

@@ -17,7 +17,7 @@ func (r *round) choose() {
 		compare = order.Default
 	}
 	slices.SortStableFunc(r.members, func(a, b *member) int {
-		return cmp.Or(order.DrainedFirst(a.pod, b.pod), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
+		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
 	})
 	if r.standstill() {
 		return
@@ -41,6 +41,26 @@ func (r *round) choose() {
 			m.chosen, m.update, m.recreate = true, w.update, w.recreate
 		}
 	}
+	r.recreateHopeless()
+}
+
+// inFlightFirst puts pods first that were patched in service and are not proven: others without a gate wait for them.
+func inFlightFirst(a, b *member) int {
+	return cmp.Compare(one(b.pod.Gate == inplace.GateNone && b.unsettled()), one(a.pod.Gate == inplace.GateNone && a.unsettled()))
+}
+
+// recreateHopeless recreates pods that wait for what will not happen (an infeasible resize), at the revision that scaling
+// gives to a pod in their place. InPlaceOnly leaves them and reports them.
+func (r *round) recreateHopeless() {
+	if r.in.Policy == inplace.PolicyInPlaceOnly {
+		return
+	}
+	for _, m := range r.members {
+		if m.active() && !m.chosen && m.proof.Hopeless {
+			m.chosen, m.recreate = true, "cannot be updated in place: "+m.proof.Missing
+		}
+	}
+	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
 }
 
 // standstill reports whether no pod may begin to move at all.
@@ -109,6 +129,9 @@ func (w *ways) between(from string, target inplace.Revision) way {
 	change, err := between(older, target)
 	if err != nil {
 		return w.impossible(err.Error())
+	}
+	if len(change.Resources) > 0 && w.intent.NoResize != "" {
+		return w.impossible("cpu and memory change: " + w.intent.NoResize)
 	}
 	return way{update: step.Update{
 		To: target, Change: change, Grace: w.intent.GracePeriod, Undrained: w.intent.PatchUndrained,

@@ -27,8 +27,8 @@ func TestB141TwoLeaders(t *testing.T) {
 			{w: w, memory: podview.NewMemory(), grants: grants, faults: true},
 			{w: w, memory: podview.NewMemory(), grants: grants, faults: true},
 		}
-		container := func(n int) []corev1.Container {
-			return []corev1.Container{{Name: "web", Image: fmt.Sprintf("app:v%d", n)}}
+		container := func(n int) corev1.PodSpec {
+			return corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: fmt.Sprintf("app:v%d", n)}}}
 		}
 		for i := range 10 {
 			name := fmt.Sprintf("p-%d", i)
@@ -88,7 +88,7 @@ func TestNarrative(t *testing.T) {
 	in := intent(5, 2, 1)
 	for i := range 5 {
 		name := fmt.Sprintf("p-%d", i)
-		w.create(name, app(1), []corev1.Container{{Name: "web", Image: "app:v1"}})
+		w.create(name, app(1), corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "app:v1"}}})
 	}
 	var lines []string
 	tell := func(in inplace.Intent, what string) {

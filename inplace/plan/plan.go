@@ -35,6 +35,17 @@ type member struct {
 	outcome step.Outcome
 }
 
+// takesDown reports whether the pod serves and its outcome drains it.
+func (r *round) takesDown(m *member) bool {
+	return m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchDrain && m.pod.InService()
+}
+
+// unsettled reports whether a container of the pod may be started anew at any moment, because of a patch.
+func (m *member) unsettled() bool {
+	patched := m.pod.State != nil || m.pod.StateProblem != ""
+	return patched && !m.proof.Done && !m.proof.Settled
+}
+
 // active reports whether the pod counts as one of the workload's.
 func (m *member) active() bool {
 	return m.pod.Active() && !m.leaving
@@ -50,13 +61,18 @@ type round struct {
 	room    int32
 
 	// What the candidates wait for.
-	refused  []*member
-	held     []*member
-	blocked  []*member
+	refused []*member
+	held    []*member
+	blocked []*member
+	// ungated is the pod without a gate that was patched in service and is not proven; queued are those that wait for it.
+	ungated  *member
+	queued   []*member
 	deletes  []inplace.Delete
 	patches  []inplace.Patch
 	warnings []string
-	look     time.Duration
+	// undrained are the names of pods patched in service.
+	undrained []string
+	look      time.Duration
 }
 
 // tally counts pods as they are, pods being created and deleted in this pass included where said so.
@@ -67,6 +83,8 @@ type tally struct {
 	// absent pods are wanted and neither there nor being created; absentNew of them will come at the update revision.
 	absent, absentNew int32
 	draining          int32
+	// restarting are available pods without a gate, patched in service and not proven: they do not count for the budget.
+	restarting int32
 }
 
 func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
@@ -81,7 +99,7 @@ func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 			continue
 		}
 		seen[p.Name] = true
-		r.members = append(r.members, &member{pod: p, proof: step.Prove(p, now), leaving: leaving[p.Name]})
+		r.members = append(r.members, &member{pod: p, proof: step.Prove(p, step.Update{Undrained: in.PatchUndrained}, now), leaving: leaving[p.Name]})
 	}
 	r.count()
 	r.later(in.Population.LookAgainIn)
@@ -91,20 +109,8 @@ func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 func (r *round) count() {
 	t := &r.tally
 	for _, m := range r.members {
-		if !m.active() {
-			continue
-		}
-		t.active++
-		t.ready += one(m.pod.Ready)
-		t.available += one(m.pod.Available)
-		if m.pod.Revision == r.in.Update.Name {
-			t.asked++
-		} else {
-			t.older++
-			t.draining += one(m.pod.Gate == inplace.GateFalse)
-		}
-		if m.pod.Ready && !m.pod.Available {
-			r.later(m.pod.AvailableIn)
+		if m.active() {
+			r.countOne(m)
 		}
 	}
 	there := t.active
@@ -118,7 +124,30 @@ func (r *round) count() {
 	}
 	t.absent = max(r.in.Replicas-there, 0)
 	t.absentNew = max(t.absent-max(r.in.Partition-t.older, 0), 0)
-	r.room = t.available - (r.in.Replicas - r.in.MaxUnavailable)
+	r.room = t.available - t.restarting - (r.in.Replicas - r.in.MaxUnavailable)
+}
+
+func (r *round) countOne(m *member) {
+	t := &r.tally
+	t.active++
+	t.ready += one(m.pod.Ready)
+	t.available += one(m.pod.Available)
+	if m.pod.Gate == inplace.GateNone && m.unsettled() {
+		// Its containers may go down at any moment, and nothing says when.
+		t.restarting += one(m.pod.Available)
+		if r.ungated == nil || m.pod.Name < r.ungated.pod.Name {
+			r.ungated = m
+		}
+	}
+	if m.pod.Revision == r.in.Update.Name {
+		t.asked++
+	} else {
+		t.older++
+		t.draining += one(m.pod.Gate == inplace.GateFalse)
+	}
+	if m.pod.Ready && !m.pod.Available {
+		r.later(m.pod.AvailableIn)
+	}
 }
 
 // later keeps the shortest time after which to look again.
@@ -132,24 +161,51 @@ func (r *round) later(d time.Duration) {
 // nothing; so the walk goes on after the budget is spent.
 func (r *round) spend() {
 	for _, m := range r.members {
-		if !m.chosen || !r.serves(m) {
+		if m.chosen && r.outOfTurn(m) {
+			m.chosen = false
+			r.queued = append(r.queued, m)
 			continue
 		}
-		switch {
-		case m.pod.Available && r.room >= 1:
-			r.room--
-		case !m.pod.Available && r.room >= 0:
-			// Ready, and counted as unavailable already: taking it down makes no more pods unavailable.
-		default:
+		if m.chosen && r.serves(m) && !r.pay(m) {
 			m.chosen = false
 			r.blocked = append(r.blocked, m)
+			continue
+		}
+		if m.chosen && r.patchedInService(m) {
+			r.ungated = m
 		}
 	}
 }
 
+// pay takes one serving pod off the budget. One that is counted as unavailable already makes no more pods unavailable.
+func (r *round) pay(m *member) bool {
+	switch {
+	case m.pod.Available && r.room >= 1:
+		r.room--
+		return true
+	default:
+		return !m.pod.Available && r.room >= 0
+	}
+}
+
+// patchedInService reports whether the pod has no gate and would be patched while it serves.
+func (r *round) patchedInService(m *member) bool {
+	return m.pod.Gate == inplace.GateNone && m.pod.InService() && m.recreate == "" && step.Restarts(m.pod, m.update)
+}
+
+// outOfTurn reports whether another pod without a gate has been patched and is not proven: there is one at a time.
+func (r *round) outOfTurn(m *member) bool {
+	return r.ungated != nil && r.ungated != m && r.patchedInService(m)
+}
+
+// serves reports whether the pod serves and its target takes it down. A pod without a gate that is on its way counts as
+// down already.
 func (r *round) serves(m *member) bool {
+	if m.pod.Gate == inplace.GateNone && m.unsettled() {
+		return false
+	}
 	if m.recreate != "" {
-		return m.pod.Ready
+		return m.pod.InService()
 	}
 	return step.Serves(m.pod, m.update)
 }
@@ -164,12 +220,21 @@ func (r *round) act() {
 			r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
 			continue
 		case !m.chosen:
-			m.update = step.Update{}
+			m.update = step.Update{Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.InService())}
 		}
 		m.outcome = step.Next(m.pod, m.update, r.now)
+		if !m.chosen && r.takesDown(m) && !r.pay(m) {
+			// What somebody else began, or a resize that was given up, is finished when the budget allows it.
+			m.outcome = step.Outcome{}
+			r.blocked = append(r.blocked, m)
+			continue
+		}
 		r.later(m.outcome.LookAgainIn)
 		if m.outcome.Patch != nil {
 			r.patches = append(r.patches, *m.outcome.Patch)
+		}
+		if m.outcome.Undrained {
+			r.undrained = append(r.undrained, m.pod.Name)
 		}
 		if m.outcome.Warning != "" {
 			r.warnings = append(r.warnings, m.outcome.Warning)

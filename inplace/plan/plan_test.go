@@ -35,7 +35,7 @@ func intent(replicas, partition, maxUnavailable int32) inplace.Intent {
 
 // pods makes pods from a short text, one letter each: O old in service, N new in service (in place), C new in service
 // (recreated), d old drained, n old not ready, x new not ready, u new patched and not proven, r old Ready and not
-// available, t old terminating, f old failed.
+// available, b old neither Ready nor down, t old terminating, f old failed.
 func pods(text string) []inplace.Pod {
 	var out []inplace.Pod
 	for i, kind := range strings.ReplaceAll(text, " ", "") {
@@ -60,6 +60,9 @@ func pods(text string) []inplace.Pod {
 		case 'd', 'u':
 			p.Gate, p.Ready, p.Available = inplace.GateFalse, false, false
 		case 'n', 'x':
+			p.Ready, p.Available, p.Down = false, false, true
+		case 'b':
+			// Not Ready and not down: its kubelet starts anew, or its node is not heard from.
 			p.Ready, p.Available = false, false
 		case 'r':
 			p.Available, p.AvailableIn = false, 7*time.Second
@@ -135,7 +138,21 @@ func TestWhoMovesAndWhyOthersDoNot(t *testing.T) {
 				"Proof: 1 pod is not proven to run what it was asked to; u0: the kubelet has observed generation 1 of 2",
 			},
 		},
-		"broken pods move without budget":  {in: intent(4, 0, 1), pods: "nnOO", writes: []string{"Drain n0", "Drain n1"}, holds: []string{"Budget: 2 pods wait: 2 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
+		"broken pods move without budget": {in: intent(4, 0, 1), pods: "nnOO", writes: []string{"Drain n0", "Drain n1"}, holds: []string{"Budget: 2 pods wait: 2 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
+		"pods that a kubelet's restart makes blink stay where they are": {
+			in: intent(3, 0, 1), pods: "bbu", holds: []string{
+				"Budget: 2 pods wait: 3 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
+				"Proof: 1 pod is not proven to run what it was asked to; u2: the kubelet has observed generation 1 of 2",
+			},
+		},
+		"pods to be recreated too": {
+			in: edit(intent(3, 0, 1), func(in *inplace.Intent) { in.Policy = inplace.PolicyReCreate }), pods: "bbO",
+			holds: []string{"Budget: 3 pods wait: 2 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+		},
+		"one that blinks goes inside the budget": {
+			in: intent(3, 0, 1), pods: "bOO", writes: []string{"Drain b0"},
+			holds: []string{"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+		},
 		"broken new pods hold the release": {in: intent(4, 0, 1), pods: "xOOO", holds: []string{"Budget: 3 pods wait: 1 of 4 pods are unavailable or about to be, and maxUnavailable is 1"}},
 		"a pod that is missing spends budget": {
 			in: intent(4, 0, 1), pods: "OOO", holds: []string{"Budget: 3 pods wait: 1 of 4 pods are unavailable or about to be, and maxUnavailable is 1"},
@@ -312,10 +329,10 @@ func TestBrokenAndRefusedAreReported(t *testing.T) {
 	p[2].State.UpdateTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
 	p[4].Seen.SameSince = now.Add(-2 * time.Minute)
 	got := plan.Next(intent(5, 3, 0), p, now).Summary.Broken
-	since := metav1.NewTime(now.Add(-2 * time.Minute))
+	since, patched := metav1.NewTime(now.Add(-2*time.Minute)), metav1.NewTime(now.Add(-3*time.Minute))
 	want := []appsv1alpha1.PodProblem{
 		{Reason: "ImagePullBackOff", Message: "container web waits with ImagePullBackOff for image app:v2", Pods: []string{"x0", "x1"}, Count: 2, Since: &since},
-		{Reason: "NotProven", Message: "the kubelet has observed generation 1 of 2", Pods: []string{"u2"}, Count: 1},
+		{Reason: "NotProven", Message: "the kubelet has observed generation 1 of 2", Pods: []string{"u2"}, Count: 1, Since: &patched},
 		{Reason: "NotReady", Message: "its containers run and the pod does not become Ready", Pods: []string{"n4"}, Count: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -62,6 +62,10 @@ func (r *round) holds() []inplace.Hold {
 	if len(r.blocked) > 0 {
 		add(inplace.HoldBudget, len(r.blocked), r.budgetSentence())
 	}
+	if len(r.queued) > 0 {
+		add(inplace.HoldBudget, len(r.queued), fmt.Sprintf("%s: without the readiness gate InPlaceUpdateReady pods are patched in service, one at a time",
+			pods(len(r.queued), "waits", "wait")))
+	}
 	out = append(out, r.waits()...)
 	return append(out, r.in.Population.Holds...)
 }
@@ -88,12 +92,13 @@ func (r *round) budgetSentence() string {
 // waits are the steps that pods are in, with the reason of the first by name.
 func (r *round) waits() []inplace.Hold {
 	texts := map[inplace.HoldKind][2]string{
-		inplace.HoldDrain: {"is being taken out of service", "are being taken out of service"},
-		inplace.HoldGrace: {"waits for the grace period", "wait for the grace period"},
-		inplace.HoldProof: {"is not proven to run what it was asked to", "are not proven to run what they were asked to"},
+		inplace.HoldDrain:  {"is being taken out of service", "are being taken out of service"},
+		inplace.HoldGrace:  {"waits for the grace period", "wait for the grace period"},
+		inplace.HoldProof:  {"is not proven to run what it was asked to", "are not proven to run what they were asked to"},
+		inplace.HoldResize: {"waits for its new cpu or memory", "wait for their new cpu or memory"},
 	}
 	var out []inplace.Hold
-	for _, kind := range []inplace.HoldKind{inplace.HoldDrain, inplace.HoldGrace, inplace.HoldProof} {
+	for _, kind := range []inplace.HoldKind{inplace.HoldDrain, inplace.HoldGrace, inplace.HoldProof, inplace.HoldResize} {
 		var first *member
 		n := 0
 		for _, m := range r.members {
@@ -125,15 +130,50 @@ func (r *round) events() []inplace.Event {
 	if e, ok := r.arrived(); ok {
 		out = append(out, e)
 	}
+	if e, ok := r.recreating(); ok {
+		out = append(out, e)
+	}
+	if len(r.undrained) > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeWarning, Reason: "PatchedUndrained",
+			Message: several(r.undrained) + ": without the readiness gate InPlaceUpdateReady, so patched while in service",
+		})
+	}
 	if len(r.warnings) > 0 {
-		slices.Sort(r.warnings)
-		message := r.warnings[0]
-		if more := len(r.warnings) - 1; more > 0 {
-			message += fmt.Sprintf(" (and %d more)", more)
-		}
-		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: "EndpointsNotDrained", Message: message})
+		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: "EndpointsNotDrained", Message: several(r.warnings)})
 	}
 	return out
+}
+
+// several is the first of some texts, with how many more there are.
+func several(texts []string) string {
+	slices.Sort(texts)
+	if more := len(texts) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", texts[0], more)
+	}
+	return texts[0]
+}
+
+// recreating tells which field forces pods to be recreated where they might have been updated in place: with the first
+// pods, and at every tenth.
+func (r *round) recreating() (inplace.Event, bool) {
+	if len(r.deletes) == 0 || r.in.Policy != inplace.PolicyInPlaceIfPossible {
+		return inplace.Event{}, false
+	}
+	before := 0
+	for _, m := range r.members {
+		again := m.pod.Revision == r.in.Update.Name && m.pod.State == nil && m.pod.Replaces != ""
+		if m.pod.Phase == inplace.PhaseTerminating || (m.active() && again) {
+			before++
+		}
+	}
+	if before > 0 && before/10 == (before+len(r.deletes))/10 {
+		return inplace.Event{}, false
+	}
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "Recreating",
+		Message: fmt.Sprintf("%s recreated: %s", pods(len(r.deletes), "is", "are"), r.deletes[0].Because),
+	}, true
 }
 
 // started is told with the first write of a release.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,11 +24,36 @@ type world struct {
 	rv   int
 	ids  int
 	pods map[string]*simPod
-	// tracked is false where kubelets never set observedGeneration.
-	tracked bool
+	// builds are the pod specs of the revisions, by name.
+	builds map[string]build
+	// tracked is false where kubelets never set observedGeneration; mute where they report no resources.
+	tracked, mute bool
+	// stamped is set where the conditions about resizes carry the generation they were judged on.
+	stamped bool
 	// sharedDigest makes app:v2 and app:v3 one digest, whose status.image is always app:v2.
 	sharedDigest bool
+	// ordered gives web launch priority 20 and side 10; restarting makes a resize restart web.
+	ordered, restarting bool
+	// gateless makes pods without a readiness gate.
+	gateless bool
+	// room is false while nodes cannot hold cpu 7; quota is true while the API server refuses cpu 5.
+	room, quota bool
+	// calm ends all chance: what crashes stays down.
+	calm bool
 }
+
+// build is what a revision's pods are made of: versions of images, a variable that cannot change in place, and cpu.
+type build struct {
+	app, side, log, prep, env, cpu int
+}
+
+// Amounts of cpu that not everybody grants.
+const (
+	cpuQuota      = 5
+	cpuDeferred   = 7
+	cpuInfeasible = 8
+	cpuRefused    = 9
+)
 
 // simPod is one pod with its history, so that an observer can see it late.
 type simPod struct {
@@ -36,20 +62,32 @@ type simPod struct {
 	versions []*corev1.Pod
 	// own is the oldest version that an observer who waits for its own writes may see.
 	own int
-	// real is what the kubelet runs, whatever the status says.
-	real map[string]*simContainer
+	// real is what the kubelet runs, whatever the status says; allocated is the cpu that it has granted.
+	real      map[string]*simContainer
+	allocated map[string]int64
+	// pending is the reason why it has not granted what the spec asked for at generation judged.
+	pending string
+	judged  int64
+	// actBy is when a kubelet that has observed a generation has acted on it.
+	actBy time.Time
+	// stopped is set while its kubelet is down.
+	stopped bool
 	// endpoint is what the EndpointSlice says.
 	endpoint bool
 	healthy  bool
-	// charged is set while it is out of service because we took it down when it was available.
-	charged bool
+	// garbled is set when somebody has written nonsense over its state.
+	garbled bool
+	// changes are the patches that ask for another image or for a resize that restarts, restarts what the kubelet made of
+	// them; by container.
+	changes, restarts map[string]int
 }
 
 type simContainer struct {
 	id      string
 	image   string
+	cpu     int64
 	running bool
-	// killAt is when the kubelet replaces it, having observed another image.
+	// killAt is when the kubelet replaces it, having observed another image or size.
 	killAt time.Time
 }
 
@@ -86,29 +124,81 @@ func (w *world) write(p *simPod, f func(*corev1.Pod)) {
 
 func (w *world) remove(p *simPod) {
 	p.versions = append(p.versions, nil)
-	p.charged = false
 }
 
-func (w *world) create(name string, rev inplace.Revision, containers []corev1.Container) bool {
+func (w *world) create(name string, rev inplace.Revision, spec corev1.PodSpec) bool {
 	if old := w.pods[name]; old != nil && old.truth() != nil {
 		return false
 	}
 	w.rv++
 	w.ids++
+	spec.NodeName = "n"
+	if !w.gateless {
+		spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: appsv1alpha1.ConditionInPlaceUpdateReady}}
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: name, UID: types.UID(fmt.Sprintf("uid-%d", w.ids)), ResourceVersion: fmt.Sprint(w.rv), Generation: 1,
 			CreationTimestamp: metav1.NewTime(w.now),
 			Labels:            map[string]string{appsv1alpha1.LabelPodRevision: rev.Name}, Annotations: map[string]string{},
 		},
-		Spec: corev1.PodSpec{
-			NodeName: "n", Containers: containers,
-			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: appsv1alpha1.ConditionInPlaceUpdateReady}},
-		},
+		Spec:   spec,
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	w.pods[name] = &simPod{name: name, versions: []*corev1.Pod{pod}, real: map[string]*simContainer{}, healthy: true}
+	p := &simPod{
+		name: name, versions: []*corev1.Pod{pod}, real: map[string]*simContainer{}, healthy: true,
+		allocated: map[string]int64{}, changes: map[string]int{}, restarts: map[string]int{},
+	}
+	for _, c := range living(pod) {
+		p.allocated[c.Name] = cpuOf(c)
+	}
+	w.pods[name] = p
 	return true
+}
+
+// living are the containers of a pod that run as long as it does.
+func living(pod *corev1.Pod) []corev1.Container {
+	out := slices.Clone(pod.Spec.Containers)
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func cpuOf(c corev1.Container) int64 { return c.Resources.Requests.Cpu().Value() }
+
+func cpuRequest(n int64) corev1.ResourceRequirements {
+	if n == 0 {
+		return corev1.ResourceRequirements{}
+	}
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(n, resource.DecimalSI)}}
+}
+
+// spec is what the pods of a build look like.
+func (w *world) spec(b build) corev1.PodSpec {
+	always := corev1.ContainerRestartPolicyAlways
+	image := func(name string, v int) string { return fmt.Sprintf("%s:v%d", name, v) }
+	web := corev1.Container{Name: "web", Image: image("app", b.app), Resources: cpuRequest(int64(b.cpu))}
+	side := corev1.Container{Name: "side", Image: image("side", b.side)}
+	if w.restarting {
+		web.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+	}
+	if w.ordered {
+		for i, c := range []*corev1.Container{&web, &side} {
+			c.Env = []corev1.EnvVar{{Name: "KRUISE_CONTAINER_BARRIER", ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: fmt.Sprintf("p_%d", 20-10*i)},
+			}}}
+		}
+	}
+	return corev1.PodSpec{
+		InitContainers: []corev1.Container{
+			{Name: "prep", Image: image("prep", b.prep)},
+			{Name: "log", Image: image("log", b.log), RestartPolicy: &always},
+		},
+		Containers: []corev1.Container{side, web},
+	}
 }
 
 func (w *world) digest(image string) string {
@@ -126,17 +216,26 @@ func (w *world) shown(image string) string {
 	return "docker.io/library/" + image
 }
 
+// bad images cannot be pulled, crashing ones end soon after their start.
 func bad(image string) bool { return image == "app:v6" }
 
-// advance lets time pass; what a kubelet was about to kill by then, it has killed. A kubelet that has observed another
-// image acts on it within 3 s: the proof of design 5 rests on that (real ones took 0.2 s).
+func crashing(image string) bool { return image == "app:v5" }
+
+// within is how late a kubelet acts on what it has observed: the proof of design 5 rests on that (real ones took 0.2 s).
+func (w *world) within() time.Time {
+	return w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+}
+
+// advance lets time pass; what a kubelet was about to do by then, it has done.
 func (w *world) advance(d time.Duration) {
 	for _, p := range w.live() {
 		w.begin(p)
 	}
 	w.now = w.now.Add(d)
 	for _, p := range w.live() {
-		if slices.ContainsFunc(containerList(p), func(c *simContainer) bool { return !c.killAt.IsZero() && !w.now.Before(c.killAt) }) {
+		due := !p.actBy.IsZero() && !w.now.Before(p.actBy)
+		due = due || slices.ContainsFunc(containerList(p), func(c *simContainer) bool { return !c.killAt.IsZero() && !w.now.Before(c.killAt) })
+		if due && !p.stopped {
 			w.kubelet(p)
 		}
 	}
@@ -145,13 +244,16 @@ func (w *world) advance(d time.Duration) {
 // begin sets the clock of what the kubelet has observed and not begun.
 func (w *world) begin(p *simPod) {
 	pod := p.truth()
-	if pod == nil || (w.tracked && pod.Generation != pod.Status.ObservedGeneration) {
+	if pod == nil || p.stopped || (w.tracked && pod.Generation != pod.Status.ObservedGeneration) {
 		return
 	}
-	for i := range pod.Spec.Containers {
-		c := p.real[pod.Spec.Containers[i].Name]
-		if c != nil && c.running && c.image != pod.Spec.Containers[i].Image && c.killAt.IsZero() {
-			c.killAt = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+	if p.actBy.IsZero() {
+		p.actBy = w.within()
+	}
+	for _, want := range living(pod) {
+		c := p.real[want.Name]
+		if c != nil && c.running && c.image != want.Image && c.killAt.IsZero() {
+			c.killAt = w.within()
 		}
 	}
 }
@@ -167,49 +269,78 @@ func containerList(p *simPod) []*simContainer {
 // kubelet does one thing about one pod.
 func (w *world) kubelet(p *simPod) {
 	pod := p.truth()
-	if pod == nil {
+	if pod == nil || p.stopped {
 		return
 	}
 	if pod.DeletionTimestamp != nil {
 		w.remove(p)
 		return
 	}
-	observed := pod.Generation == pod.Status.ObservedGeneration || !w.tracked
-	if w.tracked && !observed || w.act(p, pod) {
-		w.report(p, pod.Generation)
-		return
+	p.actBy = time.Time{}
+	if !w.tracked || pod.Generation == pod.Status.ObservedGeneration {
+		w.act(p, pod)
 	}
 	w.report(p, pod.Generation)
 }
 
-// act replaces or starts containers; it reports whether something changed.
-func (w *world) act(p *simPod, pod *corev1.Pod) bool {
-	changed := false
-	for i := range pod.Spec.Containers {
-		want := pod.Spec.Containers[i]
-		c := p.real[want.Name]
-		switch {
-		case c == nil:
-			if bad(want.Image) {
-				continue
-			}
-			p.real[want.Name] = &simContainer{id: w.id(), image: want.Image, running: true}
-			changed = true
-		case !c.running && !bad(want.Image):
-			*c = simContainer{id: w.id(), image: want.Image, running: true}
-			changed = true
-		case c.running && c.image != want.Image && c.killAt.IsZero():
-			c.killAt = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
-		case c.running && !c.killAt.IsZero() && !w.now.Before(c.killAt):
-			// A kubelet that had begun to kill does so even if the image was put back meanwhile.
-			c.running, c.killAt = false, time.Time{}
-			if w.rng.IntN(2) == 0 && !bad(want.Image) {
-				*c = simContainer{id: w.id(), image: want.Image, running: true}
-			}
-			changed = true
+// act grants sizes, and replaces or starts containers.
+func (w *world) act(p *simPod, pod *corev1.Pod) {
+	w.allocate(p, pod)
+	for _, want := range living(pod) {
+		w.container(p, want)
+	}
+}
+
+// allocate grants the sizes of a pod, all or none.
+func (w *world) allocate(p *simPod, pod *corev1.Pod) {
+	p.pending, p.judged = "", pod.Generation
+	for _, want := range living(pod) {
+		switch cpu := cpuOf(want); {
+		case cpu == p.allocated[want.Name]:
+		case cpu >= cpuInfeasible:
+			p.pending = inplace.ResizeInfeasible
+		case cpu == cpuDeferred && !w.room && p.pending == "":
+			p.pending = inplace.ResizeDeferred
 		}
 	}
-	return changed
+	if p.pending != "" {
+		return
+	}
+	for _, want := range living(pod) {
+		p.allocated[want.Name] = cpuOf(want)
+	}
+}
+
+func (w *world) container(p *simPod, want corev1.Container) {
+	c, cpu := p.real[want.Name], p.allocated[want.Name]
+	start := func() *simContainer {
+		return &simContainer{id: w.id(), image: want.Image, cpu: cpu, running: true}
+	}
+	restarts := c != nil && (c.image != want.Image || (c.cpu != cpu && len(want.ResizePolicy) > 0))
+	switch {
+	case c == nil:
+		if !bad(want.Image) {
+			p.real[want.Name] = start()
+		}
+	case !c.running && w.calm && crashing(c.image) && crashing(want.Image):
+		// The back-off is long by now.
+	case !c.running && !bad(want.Image):
+		*c = *start()
+	case !c.running:
+	case !c.killAt.IsZero() && !w.now.Before(c.killAt):
+		// A kubelet that had begun to kill does so even if the image was put back meanwhile.
+		c.running, c.killAt = false, time.Time{}
+		p.restarts[want.Name]++
+		if w.rng.IntN(2) == 0 && !bad(want.Image) {
+			*c = *start()
+		}
+	case restarts && c.killAt.IsZero():
+		c.killAt = w.within()
+	case c.cpu != cpu && !restarts:
+		c.cpu = cpu
+	case crashing(c.image) && (w.calm || w.rng.IntN(2) == 0):
+		c.running = false
+	}
 }
 
 func (w *world) id() string {
@@ -217,11 +348,14 @@ func (w *world) id() string {
 	return fmt.Sprintf("containerd://%d", w.ids)
 }
 
-// crash restarts a container with the image it had, before the kubelet has acted on another.
+// crash restarts containers with the image they had, before the kubelet has acted on another.
 func (w *world) crash(p *simPod) {
-	for _, c := range containerList(p) {
+	if p.stopped {
+		return
+	}
+	for name, c := range p.real {
 		if c.running {
-			c.id = w.id()
+			c.id, c.cpu = w.id(), p.allocated[name]
 		}
 	}
 }
@@ -234,37 +368,69 @@ func (w *world) report(p *simPod, generation int64) {
 		next.ObservedGeneration = generation
 	}
 	all := true
-	statuses := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		name := pod.Spec.Containers[i].Name
-		s := corev1.ContainerStatus{Name: name}
-		c := p.real[name]
-		switch {
-		case c == nil:
-			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
-			all = false
-		case c.running:
-			s.ContainerID, s.Image, s.ImageID = c.id, w.shown(c.image), w.digest(c.image)
-			s.State.Running = &corev1.ContainerStateRunning{}
-		default:
-			s.ContainerID, s.Image, s.ImageID = c.id, w.shown(c.image), w.digest(c.image)
-			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}
-			all = false
+	statuses := func(containers []corev1.Container) []corev1.ContainerStatus {
+		var out []corev1.ContainerStatus
+		for i := range containers {
+			s := w.status(p, containers[i])
+			all = all && (s.Ready || containers[i].Name == "prep")
+			out = append(out, s)
 		}
-		statuses = append(statuses, s)
+		return out
 	}
-	next.ContainerStatuses = statuses
+	next.ContainerStatuses = statuses(pod.Spec.Containers)
+	next.InitContainerStatuses = statuses(pod.Spec.InitContainers)
 	if all && next.Phase == corev1.PodPending {
 		next.Phase = corev1.PodRunning
 	}
-	ready := all && p.healthy && gateStatus(pod) == corev1.ConditionTrue
+	gated := len(pod.Spec.ReadinessGates) > 0
+	ready := all && p.healthy && (!gated || gateStatus(pod) == corev1.ConditionTrue)
 	setCondition(next, corev1.PodReady, boolStatus(ready), w.now)
+	w.resizeCondition(p, next)
 	if !statusEqual(next, &pod.Status) {
 		w.write(p, func(pod *corev1.Pod) { pod.Status = *next })
 	}
-	if p.charged && ready {
-		p.charged = false
+}
+
+// resizeCondition says why a size is not granted. A kubelet that only observes a generation leaves what it said before.
+func (w *world) resizeCondition(p *simPod, status *corev1.PodStatus) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+	if p.pending == "" {
+		return
 	}
+	c := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.pending, Message: "says the model"}
+	if w.stamped {
+		c.ObservedGeneration = p.judged
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+// status is one container's.
+func (w *world) status(p *simPod, spec corev1.Container) corev1.ContainerStatus {
+	s := corev1.ContainerStatus{Name: spec.Name}
+	c := p.real[spec.Name]
+	if spec.Name == "prep" {
+		s.State.Terminated = &corev1.ContainerStateTerminated{}
+		return s
+	}
+	if c == nil {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		return s
+	}
+	s.ContainerID, s.Image, s.ImageID = c.id, w.shown(c.image), w.digest(c.image)
+	cpu := p.allocated[spec.Name]
+	switch {
+	case c.running:
+		s.State.Running = &corev1.ContainerStateRunning{}
+		s.Ready, cpu = true, c.cpu
+	case crashing(c.image) && !bad(spec.Image):
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}
+	default:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}
+	}
+	if !w.mute {
+		s.Resources = new(cpuRequest(cpu))
+	}
+	return s
 }
 
 // endpoints is the endpoints controller looking at one pod.
@@ -274,22 +440,23 @@ func (w *world) endpoints(p *simPod) {
 }
 
 func statusEqual(a, b *corev1.PodStatus) bool {
-	if a.Phase != b.Phase || a.ObservedGeneration != b.ObservedGeneration || len(a.Conditions) != len(b.Conditions) ||
-		len(a.ContainerStatuses) != len(b.ContainerStatuses) {
+	if a.Phase != b.Phase || a.ObservedGeneration != b.ObservedGeneration || len(a.Conditions) != len(b.Conditions) {
 		return false
 	}
 	for i := range a.Conditions {
-		if a.Conditions[i].Status != b.Conditions[i].Status {
+		x, y := &a.Conditions[i], &b.Conditions[i]
+		if x.Type != y.Type || x.Status != y.Status || x.Reason != y.Reason || x.ObservedGeneration != y.ObservedGeneration {
 			return false
 		}
 	}
-	for i := range a.ContainerStatuses {
-		x, y := &a.ContainerStatuses[i], &b.ContainerStatuses[i]
-		if x.ContainerID != y.ContainerID || (x.State.Running == nil) != (y.State.Running == nil) {
-			return false
-		}
-	}
-	return true
+	return containersEqual(a.ContainerStatuses, b.ContainerStatuses) && containersEqual(a.InitContainerStatuses, b.InitContainerStatuses)
+}
+
+func containersEqual(a, b []corev1.ContainerStatus) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.ContainerStatus) bool {
+		sized := x.Resources == nil || (y.Resources != nil && x.Resources.Requests.Cpu().Cmp(*y.Resources.Requests.Cpu()) == 0)
+		return x.ContainerID == y.ContainerID && (x.State.Running == nil) == (y.State.Running == nil) && sized
+	})
 }
 
 func boolStatus(b bool) corev1.ConditionStatus {

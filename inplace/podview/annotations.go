@@ -49,30 +49,14 @@ func parked(pod *corev1.Pod) *inplace.Parked {
 	return ParseParked(text)
 }
 
-// parkedForeign are the parts of a parked update that we cannot carry out.
-type parkedForeign struct {
-	ContainerRefMetadata json.RawMessage `json:"containerRefMetadata,omitempty"`
-	ContainerResources   json.RawMessage `json:"containerResources,omitempty"`
-}
-
-// ParseParked reads the annotation apps.kruise.io/inplace-update-grace. What cannot be read, or carried out by this
-// build, is a Parked with its Problem.
+// ParseParked reads the annotation apps.kruise.io/inplace-update-grace. What cannot be read is a Parked with its Problem.
 func ParseParked(text string) *inplace.Parked {
 	var p inplace.Parked
-	var foreign parkedForeign
-	err := parse(text, &p)
-	if err == nil {
-		err = parse(text, &foreign)
-	}
-	switch {
-	case err != nil:
+	if err := parse(text, &p); err != nil {
 		return &inplace.Parked{Problem: err.Error()}
-	case p.Revision == "":
+	}
+	if p.Revision == "" {
 		p.Problem = "has no revision"
-	case len(foreign.ContainerResources) > 0:
-		p.Problem = "changes resources, which this build does not do in place"
-	case len(foreign.ContainerRefMetadata) > 0:
-		p.Problem = "changes environment from metadata, which this build does not do in place"
 	}
 	return &p
 }

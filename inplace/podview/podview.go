@@ -48,7 +48,10 @@ func From(pod *corev1.Pod, around Around) inplace.Pod {
 	p.Parked = parked(pod)
 	_, p.SpecifiedDelete = pod.Labels[appsv1alpha1.LabelSpecifiedDelete]
 	p.Gate, p.GateSince = gate(pod)
+	p.Unschedulable = unschedulable(pod)
+	p.Resize = resize(pod)
 	readiness(&p, pod, around)
+	down(&p, around.Now)
 	return p
 }
 
@@ -85,8 +88,7 @@ func gate(pod *corev1.Pod) (inplace.Gate, time.Time) {
 	}
 }
 
-// readiness fills Ready and Available. The kubelet's transition time is compared with our clock here, as every
-// Kubernetes controller does for minReadySeconds; no proof and no drain rests on it.
+// readiness fills Ready and Available.
 func readiness(p *inplace.Pod, pod *corev1.Pod, around Around) {
 	c := condition(pod, corev1.PodReady)
 	if c == nil {
@@ -102,9 +104,67 @@ func readiness(p *inplace.Pod, pod *corev1.Pod, around Around) {
 		p.Available = true
 		return
 	}
-	due := c.LastTransitionTime.Add(time.Duration(around.MinReadySeconds) * time.Second)
+	due := readyFrom(p).Add(time.Duration(around.MinReadySeconds) * time.Second)
 	p.AvailableIn = max(due.Sub(around.Now), 0)
 	p.Available = p.AvailableIn == 0
+}
+
+// readyFrom is since when the pod counts as Ready: since we saw it become so, on our own clock. Where it was Ready at our
+// first look there is only the node's stamp, which never counts for later than that look (B107).
+func readyFrom(p *inplace.Pod) time.Time {
+	switch {
+	case !p.Seen.ReadySince.IsZero():
+		return p.Seen.ReadySince
+	case !p.Seen.FoundReady.IsZero() && p.Seen.FoundReady.Before(p.ReadySince):
+		return p.Seen.FoundReady
+	default:
+		return p.ReadySince
+	}
+}
+
+func unschedulable(pod *corev1.Pod) string {
+	c := condition(pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return ""
+	}
+	if c.Message == "" {
+		return "the scheduler finds no node"
+	}
+	return c.Message
+}
+
+// resize reads the two conditions about a resize. The pending one counts: the other may be of an earlier resize.
+func resize(pod *corev1.Pod) inplace.Resize {
+	var r inplace.Resize
+	if c := condition(pod, corev1.PodResizeInProgress); c != nil && c.Status == corev1.ConditionTrue {
+		r.InProgress, r.Failing = true, c.Reason == corev1.PodReasonError
+		r.Message, r.Since, r.Generation = c.Message, c.LastTransitionTime.Time, c.ObservedGeneration
+	}
+	if c := condition(pod, corev1.PodResizePending); c != nil && c.Status == corev1.ConditionTrue {
+		r.Pending, r.Message, r.Since, r.Generation = c.Reason, c.Message, c.LastTransitionTime.Time, c.ObservedGeneration
+	}
+	return r
+}
+
+// unreadyFor is how long containers must have been called not ready before the pod counts as down. A kubelet that starts
+// anew calls all its pods not ready until their probes have run.
+const unreadyFor = 10 * time.Second
+
+// down fills Down, after readiness and the marks of memory.
+func down(p *inplace.Pod, now time.Time) {
+	trouble := p.Seen.Trouble.Reason
+	switch {
+	case p.Ready || !p.Active():
+	case p.Phase == inplace.PhasePending, p.Gate == inplace.GateFalse, p.Gate == inplace.GateUnset:
+		p.Down = true
+	case trouble != "" && trouble != inplace.TroubleStartup:
+		p.Down = true
+	case p.Seen.UnreadySince.IsZero():
+		// The containers are ready: the node is not heard from, or somebody else's gate holds the pod.
+	default:
+		p.DownIn = max(p.Seen.UnreadySince.Add(unreadyFor).Sub(now), 0)
+		p.Down = p.DownIn == 0
+	}
 }
 
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
@@ -114,30 +174,6 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 		}
 	}
 	return nil
-}
-
-func containers(pod *corev1.Pod) []inplace.Container {
-	out := make([]inplace.Container, 0, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		c := inplace.Container{Name: pod.Spec.Containers[i].Name, Image: pod.Spec.Containers[i].Image}
-		for j := range pod.Status.ContainerStatuses {
-			if s := &pod.Status.ContainerStatuses[j]; s.Name == c.Name {
-				observe(&c, s)
-			}
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func observe(c *inplace.Container, s *corev1.ContainerStatus) {
-	c.Known = true
-	c.RunningImage, c.ImageID, c.ContainerID = s.Image, s.ImageID, s.ContainerID
-	c.RestartCount, c.Ready = s.RestartCount, s.Ready
-	c.Running = s.State.Running != nil
-	if w := s.State.Waiting; w != nil {
-		c.Waiting, c.WaitingMessage = w.Reason, w.Message
-	}
 }
 
 func deletionCost(pod *corev1.Pod) int32 {

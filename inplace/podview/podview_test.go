@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -93,7 +94,7 @@ func TestFrom(t *testing.T) {
 			},
 			want: func(p inplace.Pod) any { return p.Containers[0] },
 			wantResult: inplace.Container{
-				Name: "web", Image: "app:v1", RunningImage: "app:v1", ImageID: "sha1", ContainerID: "c1", Known: true, Ready: true,
+				Name: "web", Image: "app:v1", RunningImage: "app:v1", ImageID: "sha1", ContainerID: "c1", Known: true, Ready: true, Started: true,
 				Waiting: "ImagePullBackOff", WaitingMessage: "m",
 			},
 		},
@@ -136,11 +137,93 @@ func TestFrom(t *testing.T) {
 			},
 			want: func(p inplace.Pod) any { return []any{p.Parked.ContainerImages, p.Parked.Problem} }, wantResult: []any{map[string]string{"web": "app:v2"}, ""},
 		},
-		"a parked resize is not ours to do": {
+		"a parked resize": {
 			change: func(p *corev1.Pod) {
-				p.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = `{"revision":"web-2","containerResources":{"web":{}}}`
+				p.Annotations[appsv1alpha1.AnnotationInPlaceGrace] = `{"revision":"web-2","containerResources":{"web":{"limits":{"cpu":"2"}}},"containerRefMetadata":{"web":{"labels":{"a":"b"},"creationTimestamp":null}}}`
 			},
-			want: func(p inplace.Pod) any { return p.Parked.Problem != "" }, wantResult: true,
+			want: func(p inplace.Pod) any {
+				parked := p.Parked.ContainerResources["web"]
+				return []any{p.Parked.Problem, parked.Limits.Cpu().String(), p.Parked.ContainerRefMetadata["web"].Labels["a"]}
+			}, wantResult: []any{"", "2", "b"},
+		},
+		"the next batches of OpenKruise": {
+			change: func(p *corev1.Pod) {
+				p.Annotations[appsv1alpha1.AnnotationInPlaceState] = `{"revision":"web-2","updateTimestamp":"2026-11-29T11:59:00Z","lastContainerStatuses":{},"nextContainerImages":{"b":"x"},"nextContainerResources":{"b":{"requests":{"cpu":"1"}}},"preCheckBeforeNext":{"containersRequiredReady":["a"]},"containerBatchesRecord":[{"timestamp":"2026-11-29T11:59:00Z","containers":["a"]}]}`
+			},
+			want: func(p inplace.Pod) any {
+				next := p.State.NextContainerResources["b"]
+				return []any{p.State.Next(), p.State.PreCheckBeforeNext.ContainersRequiredReady, len(p.State.ContainerBatchesRecord), next.Requests.Cpu().String()}
+			}, wantResult: []any{true, []string{"a"}, 1, "1"},
+		},
+		"launch priorities, p_-3 too": {
+			change: func(p *corev1.Pod) {
+				for i, key := range []string{"p_20", "p_-3"} {
+					p.Spec.Containers[i].Env = []corev1.EnvVar{{Name: "X"}, {Name: "KRUISE_CONTAINER_BARRIER", ValueFrom: &corev1.EnvVarSource{
+						ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: key},
+					}}}
+				}
+			},
+			want: func(p inplace.Pod) any { return []int32{*p.Containers[0].Priority, *p.Containers[1].Priority} }, wantResult: []int32{20, -3},
+		},
+		"a barrier that nobody can read is none": {
+			change: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KRUISE_CONTAINER_BARRIER", Value: "p_1"}}
+			},
+			want: func(p inplace.Pod) any { return p.Containers[0].Priority == nil }, wantResult: true,
+		},
+		"init containers and native sidecars come after the containers, with the statuses of their own list": {
+			change: func(p *corev1.Pod) {
+				always := corev1.ContainerRestartPolicyAlways
+				p.Spec.InitContainers = []corev1.Container{{Name: "prep", Image: "prep:1"}, {Name: "log", Image: "log:1", RestartPolicy: &always}}
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+					{Name: "log", ImageID: "shaL", ContainerID: "l1", Started: new(false), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+				}
+			},
+			want: func(p inplace.Pod) any {
+				return []any{p.Containers[2].Name, p.Containers[2].Kind, p.Containers[2].Known, p.Containers[3].Kind, p.Containers[3].ContainerID, p.Containers[3].Started}
+			}, wantResult: []any{"prep", inplace.KindInit, false, inplace.KindSidecar, "l1", false},
+		},
+		"cpu and memory, what runs of them, and whose change restarts": {
+			change: func(p *corev1.Pod) {
+				c, s := &p.Spec.Containers[0], &p.Status.ContainerStatuses[0]
+				c.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2"), "nvidia.com/gpu": resource.MustParse("1")}}
+				c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "memory", RestartPolicy: corev1.RestartContainer}, {ResourceName: "cpu", RestartPolicy: corev1.NotRequired}}
+				s.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+			},
+			want: func(p inplace.Pod) any {
+				c := p.Containers[0]
+				return []any{len(c.Resources.Limits), c.Resources.Limits.Cpu().String(), c.RunningResources.Limits.Cpu().String(), c.ResizeRestarts}
+			}, wantResult: []any{1, "2", "1", []corev1.ResourceName{"memory"}},
+		},
+		"a resize that waits for room": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Deferred", Message: "no room"})
+			},
+			want: func(p inplace.Pod) any { return p.Resize }, wantResult: inplace.Resize{Pending: inplace.ResizeDeferred, Message: "no room"},
+		},
+		"a resize that fails": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: "Error", Message: "m"})
+			},
+			want: func(p inplace.Pod) any { return p.Resize }, wantResult: inplace.Resize{InProgress: true, Failing: true, Message: "m"},
+		},
+		"how the last run ended": {
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}
+			},
+			want: func(p inplace.Pod) any { return p.Containers[0].LastExit }, wantResult: "exit code 3",
+		},
+		"out of memory": {
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
+			},
+			want: func(p inplace.Pod) any { return p.Containers[0].LastExit }, wantResult: "OOMKilled",
+		},
+		"unschedulable": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+			},
+			want: func(p inplace.Pod) any { return p.Unschedulable }, wantResult: "0/1 nodes",
 		},
 	}
 	for name, tc := range cases {
@@ -197,6 +280,8 @@ func TestMemoryCountsOnOurClock(t *testing.T) {
 	at := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
 	check := func(name string, got inplace.Seen, same, notReady, drained time.Time) {
 		t.Helper()
+		got.FoundReady = time.Time{}
+		got.UnreadySince = time.Time{}
 		if diff := cmp.Diff(inplace.Seen{SameSince: same, NotReadySince: notReady, DrainedSince: drained}, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -245,4 +330,56 @@ func FuzzAnnotations(f *testing.F) {
 			t.Errorf("parked %+v", p.Parked)
 		}
 	})
+}
+
+// TestDown: a pod is down by its kubelet's word or after a while, by our clock, not because it is called not ready for a
+// moment, nor because its node is not heard from.
+func TestDown(t *testing.T) {
+	t.Parallel()
+	unready := func(p *corev1.Pod) {
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionFalse})
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		// after is how long the pod has looked like this.
+		after  time.Duration
+		down   bool
+		downIn time.Duration
+	}{
+		"ready": {change: func(*corev1.Pod) {}, after: time.Hour},
+		"a kubelet that starts anew calls its pods not ready": {change: unready, after: 250 * time.Millisecond, downIn: 9750 * time.Millisecond},
+		"not ready for a while":                               {change: unready, after: 10 * time.Second, down: true},
+		"its node is not heard from": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Conditions[2].Status = corev1.ConditionTrue
+		}, after: time.Hour},
+		"trouble by the kubelet's word": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
+		}, down: true},
+		"a startup probe that has not succeeded": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.ContainerStatuses[0].Started = new(false)
+		}, after: time.Second, downIn: 9 * time.Second},
+		"drained by us": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Conditions[1].Status = corev1.ConditionFalse
+		}, down: true},
+		"not started": {change: func(p *corev1.Pod) {
+			unready(p)
+			p.Status.Phase = corev1.PodPending
+		}, down: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, pod := podview.NewMemory(), running()
+			tc.change(pod)
+			m.Look(pod, podview.Endpoints{}, now.Add(-tc.after))
+			got := podview.From(pod, podview.Around{Now: now, Seen: m.Look(pod, podview.Endpoints{}, now)})
+			if got.Down != tc.down || got.DownIn != tc.downIn || got.InService() != !tc.down {
+				t.Errorf("down %v in %s, in service %v", got.Down, got.DownIn, got.InService())
+			}
+		})
+	}
 }

@@ -60,6 +60,9 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 	if p.UID == "" || p.ResourceVersion == "" {
 		return nil, "", fmt.Errorf("patching pod %s/%s: no UID or resourceVersion to hold it to", p.Namespace, p.Name)
 	}
+	if name, ok := unordered(p); ok {
+		return nil, "", fmt.Errorf("patching pod %s/%s: where container %s stands is not known, and two of its list change", p.Namespace, p.Name, name)
+	}
 	b := body{Metadata: bodyMetadata{UID: p.UID, ResourceVersion: p.ResourceVersion}}
 	switch p.Kind {
 	case inplace.PatchDrain:
@@ -69,9 +72,9 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 	case inplace.PatchUpdate, inplace.PatchRepair:
 		b.Metadata.Labels, b.Metadata.Annotations = p.Metadata.Labels, p.Metadata.Annotations
 		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
-		b.Spec = spec(images(p.Images), images(p.InitImages))
+		b.Spec = spec(images(p.Images, p.Order), images(p.InitImages, p.Order))
 	case inplace.PatchResize:
-		b.Spec, subresource = spec(resources(p.Resources), resources(p.InitResources)), "resize"
+		b.Spec, subresource = spec(resources(p.Resources, p.Order), resources(p.InitResources, p.Order)), "resize"
 		if b.Spec == nil {
 			return nil, "", fmt.Errorf("patching pod %s/%s: a resize that names no container", p.Namespace, p.Name)
 		}
@@ -101,19 +104,45 @@ func spec(containers, initContainers []bodyContainer) *bodySpec {
 	return &bodySpec{Containers: containers, InitContainers: initContainers}
 }
 
-func images(byName map[string]string) []bodyContainer {
+func images(byName map[string]string, order []string) []bodyContainer {
 	out := make([]bodyContainer, 0, len(byName))
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
+	for _, name := range inOrder(byName, order) {
 		out = append(out, bodyContainer{Name: name, Image: byName[name]})
 	}
 	return out
 }
 
-func resources(byName map[string]corev1.ResourceRequirements) []bodyContainer {
+func resources(byName map[string]corev1.ResourceRequirements, order []string) []bodyContainer {
 	out := make([]bodyContainer, 0, len(byName))
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
+	for _, name := range inOrder(byName, order) {
 		wanted := byName[name]
 		out = append(out, bodyContainer{Name: name, Resources: &wanted})
 	}
 	return out
+}
+
+// inOrder are the names as they stand in the pod.
+func inOrder[V any](byName map[string]V, order []string) []string {
+	return slices.SortedFunc(maps.Keys(byName), func(a, b string) int {
+		return slices.Index(order, a) - slices.Index(order, b)
+	})
+}
+
+// unordered names a container whose place is needed and not known: the API server would take the patch for a change of
+// order, and refuse it.
+func unordered(p inplace.Patch) (name string, ok bool) {
+	for _, names := range [][]string{
+		slices.Sorted(maps.Keys(p.Images)), slices.Sorted(maps.Keys(p.InitImages)),
+		slices.Sorted(maps.Keys(p.Resources)), slices.Sorted(maps.Keys(p.InitResources)),
+	} {
+		if len(names) < 2 {
+			continue
+		}
+		for _, name := range names {
+			if !slices.Contains(p.Order, name) {
+				return name, true
+			}
+		}
+	}
+	return "", false
 }

@@ -51,16 +51,13 @@ type Result struct {
 
 // Refusal is one resize that the API server refused. It is no error: the next decision is made knowing it.
 type Refusal struct {
-	// Ref is the version of the pod that was judged.
-	inplace.Ref
-
-	// Patch is what was refused.
+	// Patch is what was refused, with the version of the pod it was held to.
 	Patch inplace.Patch
 	// Message is the API server's, without the name of the pod: equal for pods in the same trouble.
 	Message string
-	// Final is set when another try would be answered alike: the node can never hold it, the QoS class or a field that
-	// cannot change would, or the API server does not serve pods/resize. Otherwise (a quota, missing rights, a kubelet
-	// that has not reported the pod's resources yet) it may be tried again.
+	// Final is set when another try would be answered alike: the node can never hold it, its kubelet is older than
+	// resizing, the QoS class or a field that cannot change would, or the API server does not serve pods/resize. Otherwise
+	// (a quota, missing rights) it may be tried again.
 	Final bool
 }
 
@@ -136,7 +133,7 @@ func (w *Writer) send(ctx context.Context, p inplace.Patch, t *track) (*Written,
 		return nil, nil
 	default:
 		t.failed(err, p.Ref)
-		return nil, fmt.Errorf("patching pod %s/%s (%s): %w", p.Namespace, p.Name, p.Kind, err)
+		return nil, &PatchError{Patch: p, Err: err}
 	}
 }
 
@@ -204,18 +201,13 @@ func refusal(err error) (message string, final, refused bool) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return "the API server does not serve pods/resize", true, true
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		message = without(message, " is invalid: ")
-		return message, !strings.Contains(message, notReported), true
+		return without(message, " is invalid: "), true, true
 	case http.StatusForbidden:
 		message = without(message, " is forbidden: ")
 		return message, slices.ContainsFunc(never(), func(words string) bool { return strings.Contains(message, words) }), true
 	}
 	return "", false, false
 }
-
-// notReported are the words of a 422 that another try may not meet: the kubelet has not said yet what resources the pod
-// has, as that of a pod that has not started.
-const notReported = "without support for resize"
 
 // never are words of a 403 that stands: an admission plugin found that the node can never hold the pod.
 func never() []string {
@@ -232,6 +224,23 @@ func without(message, after string) string {
 		message = strings.ToValidUTF8(message[:most], "") + "..."
 	}
 	return message
+}
+
+// PatchError is a patch that failed, other errors of Do are of creates and deletes.
+type PatchError struct {
+	// Patch is what was sent.
+	Patch inplace.Patch
+	Err   error
+}
+
+// Error names the pod and the step.
+func (e *PatchError) Error() string {
+	return fmt.Sprintf("patching pod %s/%s (%s): %v", e.Patch.Namespace, e.Patch.Name, e.Patch.Kind, e.Err)
+}
+
+// Unwrap is the answer.
+func (e *PatchError) Unwrap() error {
+	return e.Err
 }
 
 // track collects results of parallel requests.
@@ -261,7 +270,7 @@ func (t *track) refused(p inplace.Patch, err error) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.result.Refused = append(t.result.Refused, Refusal{Ref: p.Ref, Patch: p, Message: message, Final: final})
+	t.result.Refused = append(t.result.Refused, Refusal{Patch: p, Message: message, Final: final})
 	return true
 }
 

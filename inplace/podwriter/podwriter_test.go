@@ -201,6 +201,39 @@ func TestBodyIsAStrategicMergePatchOfAPod(t *testing.T) {
 	}
 }
 
+// A patch that names two containers of a list must name them as they stand: the library, and the API server, would
+// swap them otherwise, and refuse the pod for it.
+func TestContainersKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	p := inplace.Patch{
+		Ref: inplace.Ref{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"}, Kind: inplace.PatchUpdate,
+		Images: map[string]string{"web": "app:v2", "side": "side:v2"},
+	}
+	if data, _, err := podwriter.Body(p); err == nil {
+		t.Errorf("without their order it would be sent: %s", data)
+	}
+	p.Order = []string{"web", "side", "prep"}
+	data, _, err := podwriter.Body(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := json.Marshal(pod("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, data, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.Pod
+	if err := json.Unmarshal(after, &got); err != nil {
+		t.Fatal(err)
+	}
+	if c := got.Spec.Containers; c[0].Name != "web" || c[0].Image != "app:v2" || c[1].Name != "side" || c[1].Image != "side:v2" {
+		t.Errorf("containers %+v", c)
+	}
+}
+
 func TestAWriteWithoutPreconditionsIsNotSent(t *testing.T) {
 	t.Parallel()
 	n := &counting{}

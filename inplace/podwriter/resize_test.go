@@ -68,7 +68,7 @@ func answer(code int, reason metav1.StatusReason, message string, causes ...meta
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(&metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-			Code: int32(code), Reason: reason, Message: message, //nolint:gosec // an HTTP code
+			Code: int32(code), Reason: reason, Message: message,
 			Details: &metav1.StatusDetails{Name: "a", Kind: "pods", Causes: causes},
 		})
 	}
@@ -202,9 +202,9 @@ func TestAnswersToAResize(t *testing.T) {
 			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing`),
 			want:   refused(`spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing`, true),
 		},
-		"the kubelet has reported no resources yet": {
-			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: <nil>: Forbidden: Pod running on node without support for resize`),
-			want:   refused("<nil>: Forbidden: Pod running on node without support for resize", false),
+		"a kubelet of before": {
+			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: spec: Forbidden: Pod running on node without support for resize`),
+			want:   refused("spec: Forbidden: Pod running on node without support for resize", true),
 		},
 		"a long message": {
 			answer: answer(422, metav1.StatusReasonInvalid, `Pod "a" is invalid: `+strings.Repeat("ü", 400)),
@@ -254,11 +254,11 @@ func TestAnswersToAResize(t *testing.T) {
 				t.Errorf("err %v, %d requests", err, len(requests))
 			}
 			for _, r := range result.Refused {
-				if r.Name != "a" || r.UID != "u" || r.Patch.Kind != inplace.PatchResize {
+				if p := r.Patch; p.Name != "a" || p.UID != "u" || p.ResourceVersion != "8" || p.Kind != inplace.PatchResize {
 					t.Errorf("refused %+v", r)
 				}
 			}
-			if diff := cmp.Diff(tc.want, result, cmpopts.IgnoreFields(podwriter.Refusal{}, "Ref", "Patch")); diff != "" {
+			if diff := cmp.Diff(tc.want, result, cmpopts.IgnoreFields(podwriter.Refusal{}, "Patch")); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})

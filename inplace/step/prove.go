@@ -3,7 +3,6 @@ package step
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/underway-dev/underway/inplace"
@@ -18,63 +17,147 @@ const (
 	reportAfter = 2 * time.Minute
 )
 
+// Reasons of a Proof that is not done.
+const (
+	// ReasonNotProven: the containers do not show what was asked for.
+	ReasonNotProven = "NotProven"
+	// ReasonResizeDeferred: the node has no room for the new cpu or memory now.
+	ReasonResizeDeferred = "ResizeDeferred"
+	// ReasonResizeInfeasible: the node can never hold it.
+	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonResizeRefused: the API server refuses it.
+	ReasonResizeRefused = "ResizeRefused"
+	// ReasonResizeFailing: the kubelet tries, and fails.
+	ReasonResizeFailing = "ResizeFailing"
+)
+
 // Proof says whether a pod runs what it was asked to run.
 type Proof struct {
 	// Done is set when that is proven.
 	Done bool
-	// Missing is one sentence about what the proof lacks.
+	// Missing is one sentence about what the proof lacks, Reason one CamelCase word.
 	Missing string
+	Reason  string
+	// Resize is set when what is missing is cpu or memory.
+	Resize bool
+	// Settled is set when all containers run that were to be started anew, and no other will be: what is missing then is a
+	// resize that restarts nothing, or one that is given up. The pod may serve meanwhile.
+	Settled bool
+	// Hopeless is set when waiting changes nothing: only a recreate, or another revision, brings the pod on.
+	Hopeless bool
 	// LookAgainIn is when time alone may complete it; 0: never.
 	LookAgainIn time.Duration
+
+	// batchDue and resizeDue say what is to be sent to get on.
+	batchDue, resizeDue bool
 }
 
 // Prove judges a pod by its state annotation and what its status shows. A pod without a state was created with the
-// template it names; it is proven once it has started.
+// template it names; it is proven once it has started. Of u only Undrained counts: whether the rest of an update in batches
+// could be carried out on a pod without the gate.
 //
-// Per patched container, after the kubelet has observed the patch's generation and with the container running:
+// Per patched container, native sidecars too, after the kubelet has observed the patch's generation and with the container
+// running:
 //
 //	another container than recorded, other imageID or the wanted name in status.image   proven at once
 //	another container, neither (two tags of one digest, or a crash before it acted)     after 5 quiet seconds
 //	the recorded container, recorded from the wanted image (rolled back in time)        after 5 quiet seconds
 //	a record of OpenKruise (no containerID): other imageID, or the wanted name          proven at once
 //	a kubelet that never sets observedGeneration                                        as above, after 5 quiet seconds
-func Prove(p inplace.Pod, now time.Time) Proof {
+//
+// And per resized container, with the latest generation observed: the spec and the running resources show what was asked,
+// and where the resizePolicy says so the container is another one. A kubelet that reports no resources proves by 5 quiet
+// seconds without a resize under way.
+func Prove(p inplace.Pod, u Update, now time.Time) Proof {
+	return prove(&p, &u, now)
+}
+
+func prove(p *inplace.Pod, u *Update, now time.Time) Proof {
 	switch {
 	case p.StateProblem != "":
-		return Proof{Missing: p.StateProblem}
+		return Proof{Missing: p.StateProblem, Reason: ReasonNotProven}
 	case p.Parked != nil:
-		return Proof{Missing: "another controller parked its update and its images are not patched yet"}
+		return proveParked(p, u)
 	case p.State == nil:
 		return created(p)
-	case batchesPending(p.State):
-		return Proof{Missing: "further containers of its update, planned by another controller, are not patched yet"}
 	}
-	return proveContainers(p, now)
+	proof := proveBatch(p, now)
+	if !p.State.Next() {
+		return proof
+	}
+	return proveNext(p, u, proof)
+}
+
+// proveParked says why an update that OpenKruise parked is not done.
+func proveParked(p *inplace.Pod, u *Update) Proof {
+	proof := Proof{Missing: "another controller parked its update and its images are not patched yet", Reason: ReasonNotProven}
+	if parkedHere(p) {
+		if why := blocked(p, u); why != "" {
+			proof.Missing, proof.Hopeless = "another controller parked its update, and "+why, true
+		}
+	}
+	return proof
+}
+
+// blocked says why what is begun cannot be finished.
+func blocked(p *inplace.Pod, u *Update) string {
+	rest := Update{Undrained: u.Undrained}
+	w := due(p, &rest)
+	return obstacle(p, &rest, &w)
+}
+
+// proveNext judges an update of which further containers are to be patched.
+func proveNext(p *inplace.Pod, u *Update, proof Proof) Proof {
+	if why := blocked(p, u); why != "" {
+		return Proof{Missing: "the next containers of its update cannot be patched: " + why, Reason: ReasonNotProven, Hopeless: true}
+	}
+	if !proof.Done && (!proof.Settled || proof.Hopeless || proof.resizeDue) {
+		proof.Settled = false
+		return proof
+	}
+	next := Proof{Missing: "further containers of its update are patched next", Reason: ReasonNotProven, batchDue: true}
+	if p.State.PreCheckBeforeNext == nil {
+		return next
+	}
+	for _, name := range p.State.PreCheckBeforeNext.ContainersRequiredReady {
+		if c := p.Container(name); c != nil && !c.Ready {
+			return Proof{Missing: fmt.Sprintf("container %s must be ready before the next ones are patched", name), Reason: ReasonNotProven}
+		}
+	}
+	return next
 }
 
 // created proves a pod none of whose containers was patched.
-func created(p inplace.Pod) Proof {
+func created(p *inplace.Pod) Proof {
 	if p.Phase == inplace.PhasePending {
-		return Proof{Missing: "it has not started yet"}
+		return Proof{Missing: "it has not started yet", Reason: ReasonNotProven}
 	}
-	return Proof{Done: true}
+	return Proof{Done: true, Settled: true}
 }
 
-func batchesPending(s *inplace.State) bool {
-	return len(s.NextContainerImages) > 0 || present(s.NextContainerRefMetadata) || present(s.NextContainerResources)
-}
-
-// present reports whether raw JSON holds something.
-func present(raw []byte) bool {
-	switch string(raw) {
-	case "", "null", "{}", "[]":
-		return false
+// proveBatch judges what was patched, whatever is to follow: first the containers, then their resources.
+func proveBatch(p *inplace.Pod, now time.Time) Proof {
+	images := proveImages(p, now)
+	resources := proveResources(p, now)
+	switch {
+	case resources.Done:
+		images.Settled = images.Done
+		return images
+	case resources.Hopeless || resources.resizeDue:
+		// Said or sent at once, whatever the containers do.
+		resources.Settled = images.Done && resources.Settled
+		return resources
+	case !images.Done:
+		return images
+	default:
+		return resources
 	}
-	return true
 }
 
-func proveContainers(p inplace.Pod, now time.Time) Proof {
-	if len(p.State.LastContainerStatuses) == 0 {
+// proveImages judges the containers whose image was patched.
+func proveImages(p *inplace.Pod, now time.Time) Proof {
+	records := imageRecords(p)
+	if len(records) == 0 {
 		return created(p)
 	}
 	asked := p.State.Generation
@@ -83,26 +166,60 @@ func proveContainers(p inplace.Pod, now time.Time) Proof {
 		// are of one object, so the present one is what the kubelet has to reach.
 		asked = p.Generation
 	}
-	tracked := p.ObservedGeneration > 0
-	if tracked && p.ObservedGeneration < asked {
-		return Proof{Missing: fmt.Sprintf("the kubelet has observed generation %d of %d", p.ObservedGeneration, asked)}
+	if missing := unobserved(p, asked); missing != "" {
+		return Proof{Missing: missing, Reason: ReasonNotProven}
 	}
-	needsQuiet := !tracked
-	for _, name := range slices.Sorted(maps.Keys(p.State.LastContainerStatuses)) {
-		evidence, missing := judge(p.Container(name), name, p.State.LastContainerStatuses[name])
+	needsQuiet := p.ObservedGeneration == 0
+	for _, name := range sorted(records) {
+		evidence, missing := judge(p.Container(name), name, records[name])
 		if missing != "" {
-			return Proof{Missing: missing}
+			return Proof{Missing: missing, Reason: ReasonNotProven}
 		}
 		needsQuiet = needsQuiet || evidence == inconclusive
 	}
 	if needsQuiet {
 		return afterQuiet(p, now)
 	}
+	if missing := unprovableEnvironment(p); missing != "" {
+		return Proof{Missing: missing, Reason: ReasonNotProven, Hopeless: !now.Before(p.State.UpdateTimestamp.Add(reportAfter))}
+	}
 	return Proof{Done: true}
 }
 
+// imageRecords are the records of containers whose image was patched. A container of the other list that keeps its image is
+// judged by its resources alone.
+func imageRecords(p *inplace.Pod) map[string]inplace.ContainerState {
+	if len(p.State.OtherContainerStatuses) == 0 {
+		return p.State.LastContainerStatuses
+	}
+	records := maps.Clone(p.State.LastContainerStatuses)
+	for name, was := range p.State.OtherContainerStatuses {
+		if c := p.Container(name); c == nil || c.Kind == inplace.KindSidecar || was.Unsure {
+			records = put(records, name, was)
+		}
+	}
+	return records
+}
+
+// unprovableEnvironment is about an update by OpenKruise that changed metadata which the environment reads: only its node
+// agent knows whether the container has read it. Where OpenKruise gave the pod back it had its proof.
+func unprovableEnvironment(p *inplace.Pod) string {
+	if !p.State.UpdateEnvFromMetadata || p.State.Generation > 0 || p.Gate != inplace.GateFalse {
+		return ""
+	}
+	return "another controller changed metadata that its environment reads, and only that controller's node agent can say whether it was read"
+}
+
+// unobserved says that the kubelet has not seen a generation; empty where it has, or never says.
+func unobserved(p *inplace.Pod, asked int64) string {
+	if p.ObservedGeneration > 0 && p.ObservedGeneration < asked {
+		return fmt.Sprintf("the kubelet has observed generation %d of %d", p.ObservedGeneration, asked)
+	}
+	return ""
+}
+
 // afterQuiet wants the containers unchanged for a while, by our own clock.
-func afterQuiet(p inplace.Pod, now time.Time) Proof {
+func afterQuiet(p *inplace.Pod, now time.Time) Proof {
 	left := quiet
 	if !p.Seen.SameSince.IsZero() {
 		left = p.Seen.SameSince.Add(quiet).Sub(now)
@@ -111,6 +228,7 @@ func afterQuiet(p inplace.Pod, now time.Time) Proof {
 		return Proof{Done: true}
 	}
 	return Proof{
+		Reason:      ReasonNotProven,
 		Missing:     fmt.Sprintf("its containers must stay as they are for %d s, as nothing else tells the old from the new", int(quiet.Seconds())),
 		LookAgainIn: left,
 	}

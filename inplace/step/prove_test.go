@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -86,7 +87,7 @@ func TestProve(t *testing.T) {
 			pod: func() inplace.Pod { p := acted(); p.Containers[0].Known = false; return p }, missing: "not in the status",
 		},
 		"absent from the pod": {pod: func() inplace.Pod { p := acted(); p.Containers = p.Containers[1:]; return p }, missing: "not in the pod"},
-		"B025: two tags of one digest, status.image goes on naming the old one": {
+		"B025, N4: two tags of one digest, status.image goes on naming the old one": {
 			pod: func() inplace.Pod {
 				p := acted()
 				p.Containers[0].ImageID, p.Containers[0].RunningImage = "sha1", "app:v1"
@@ -200,7 +201,11 @@ func TestProve(t *testing.T) {
 			}, missing: "further containers",
 		},
 		"OpenKruise's state with empty leftovers": {
-			pod: func() inplace.Pod { p := acted(); p.State.NextContainerResources = []byte("{}"); return p }, want: true,
+			pod: func() inplace.Pod {
+				p := acted()
+				p.State.NextContainerResources = map[string]corev1.ResourceRequirements{}
+				return p
+			}, want: true,
 		},
 		"parked by OpenKruise": {
 			pod: func() inplace.Pod { p := acted(); p.Parked = &inplace.Parked{Revision: "web-2"}; return p }, missing: "parked",
@@ -215,7 +220,7 @@ func TestProve(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := step.Prove(tc.pod(), now)
+			got := step.Prove(tc.pod(), step.Update{}, now)
 			if got.Done != tc.want || (got.Missing == "") != tc.want || !strings.Contains(got.Missing, tc.missing) || got.LookAgainIn != tc.look {
 				t.Errorf("%+v, want done %v, missing %q, look again in %s", got, tc.want, tc.missing, tc.look)
 			}
@@ -248,11 +253,11 @@ func TestANameShownAlreadyProvesNothing(t *testing.T) {
 	p.State, p.Revision, p.Generation, p.ObservedGeneration = state, "web-2", 3, 3
 	p.Containers[0].Image, p.Containers[0].ContainerID = "app:v2", "crashed-and-back"
 	p.Seen.SameSince = ago(time.Second)
-	if proof := step.Prove(p, now); proof.Done {
+	if proof := step.Prove(p, step.Update{}, now); proof.Done {
 		t.Error("the container that crashed is taken for the new one")
 	}
 	p.Seen.SameSince = ago(5 * time.Second)
-	if proof := step.Prove(p, now); !proof.Done {
+	if proof := step.Prove(p, step.Update{}, now); !proof.Done {
 		t.Errorf("after 5 quiet seconds: %s", proof.Missing)
 	}
 }

@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,7 @@ func TestOnePatchCarriesEverything(t *testing.T) {
 	text := got.Metadata.Annotations[appsv1alpha1.AnnotationInPlaceState]
 	want := &inplace.Patch{
 		Ref: drained().Ref, Kind: inplace.PatchUpdate, At: now, To: "web-2", Images: map[string]string{"web": "app:v2"},
+		Order: []string{"web", "side"},
 		Metadata: inplace.MetadataChange{
 			Labels: map[string]*string{
 				"k1": new("v1"), "k2": nil, appsv1alpha1.LabelPodRevision: new("web-2"), appsv1alpha1.LabelPodTemplateHash: new("2"),
@@ -272,8 +274,11 @@ func apply(t *testing.T, p inplace.Pod, patch *inplace.Patch) inplace.Pod {
 	}
 	p.State, p.StateProblem, p.Revision = state(t, patch), "", patch.To
 	p.Generation++
-	for name, image := range patch.Images {
-		p.Container(name).Image = image
+	p.Containers = slices.Clone(p.Containers)
+	for _, images := range []map[string]string{patch.Images, patch.InitImages} {
+		for name, image := range images {
+			p.Container(name).Image = image
+		}
 	}
 	return p
 }
@@ -305,7 +310,7 @@ func TestRepairProvesFromWhatRuns(t *testing.T) {
 			p := tc.pod
 			p.State, p.StateProblem = state(t, step.Next(p, step.Update{}, now).Patch), ""
 			p.ObservedGeneration, p.Seen.SameSince = p.Generation, ago(time.Minute)
-			if got := step.Prove(p, now); got.Done != tc.want {
+			if got := step.Prove(p, step.Update{}, now); got.Done != tc.want {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -343,10 +348,11 @@ func TestServes(t *testing.T) {
 		u    step.Update
 		want bool
 	}{
-		"in service":             {serving(), to2(), true},
-		"labels only":            {serving(), labels, false},
-		"drained, Ready lagging": {with(drained(), func(p *inplace.Pod) { p.Ready = true })(), to2(), false},
-		"not ready":              {with(serving(), func(p *inplace.Pod) { p.Ready = false })(), to2(), false},
+		"in service":              {serving(), to2(), true},
+		"labels only":             {serving(), labels, false},
+		"drained, Ready lagging":  {with(drained(), func(p *inplace.Pod) { p.Ready = true })(), to2(), false},
+		"down":                    {with(serving(), func(p *inplace.Pod) { p.Ready, p.Down = false, true })(), to2(), false},
+		"not ready, and not down": {with(serving(), func(p *inplace.Pod) { p.Ready = false })(), to2(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,8 @@ func (Kind) Read(obj client.Object) workload.Wanted {
 		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
 		NotActedOn:      cs.Spec.NotActedOn(),
 		Status: workload.Stored{
-			CurrentRevision: cs.Status.CurrentRevision, CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0),
+			CurrentRevision: cs.Status.CurrentRevision, UpdateRevision: cs.Status.UpdateRevision,
+			CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0), Replicas: cs.Status.Replicas, Updated: cs.Status.UpdatedReplicas,
 			Conditions: cs.Status.Conditions, ObservedGeneration: cs.Status.ObservedGeneration, Underway: cs.Status.Underway,
 		},
 	}
@@ -85,11 +86,9 @@ func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string
 	}
 	w.UnknownFields = unknown
 	w.Labels = template.Labels
-	if policy := template.Spec.RestartPolicy; policy != "" && policy != corev1.RestartPolicyAlways {
-		return fmt.Sprintf("spec.template.spec.restartPolicy: %s ends pods, which would be replaced for ever; a CloneSet wants Always", policy)
-	}
-	if template.Spec.ActiveDeadlineSeconds != nil {
-		return "spec.template.spec.activeDeadlineSeconds: ends pods, which would be replaced for ever; leave it out"
+	if problem := endsPods(&template.Spec); problem != "" {
+		w.Unfit = true
+		return problem
 	}
 	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
 	if err != nil {
@@ -100,6 +99,18 @@ func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string
 		return fmt.Sprintf("spec.selector: %q does not match the labels of spec.template; make them agree", selector)
 	}
 	return ""
+}
+
+// endsPods says what of a template makes its pods end by themselves.
+func endsPods(spec *corev1.PodSpec) (problem string) {
+	switch {
+	case spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways:
+		return fmt.Sprintf("spec.template.spec.restartPolicy: %s ends pods, which would be replaced for ever; a CloneSet wants Always", spec.RestartPolicy)
+	case spec.ActiveDeadlineSeconds != nil:
+		return "spec.template.spec.activeDeadlineSeconds: ends pods, which would be replaced for ever; leave it out"
+	default:
+		return ""
+	}
 }
 
 func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
@@ -125,6 +136,7 @@ func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string)
 	in.Policy = inplace.Policy(rollout.Policy)
 	in.OnDelete, in.Paused = rollout.OnDelete, rollout.Paused
 	in.GracePeriod = time.Duration(rollout.GracePeriodSeconds) * time.Second
+	in.PatchUndrained = cs.Annotations[appsv1alpha1.AnnotationPatchUndrained] == "true"
 	w.Held = holds(rollout.Partition)
 	return ""
 }

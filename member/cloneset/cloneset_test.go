@@ -80,6 +80,21 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestPatchUndrained: only the word "true" allows it.
+func TestPatchUndrained(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false, "1": false} {
+		cs, _ := read(t, `{updateStrategy: {type: InPlaceOnly}}`)
+		cs.Annotations = map[string]string{appsv1alpha1.AnnotationPatchUndrained: value}
+		if got := (Kind{}).Read(cs).Intent.PatchUndrained; got != want {
+			t.Errorf("%q: %t, want %t", value, got, want)
+		}
+	}
+	if cs, w := read(t, `{}`); w.Intent.PatchUndrained {
+		t.Errorf("allowed without the annotation: %v", cs.Annotations)
+	}
+}
+
 // TestUnreadableHolds: what came through a CRD without our rules moves nothing and names the field.
 func TestUnreadableHolds(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,8 +51,29 @@ func (r *Reconciler) decide(seen *observation) inplace.Decision {
 		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
 	})
 	decision := bounded(plan.Next(in, seen.pods, seen.now))
+	seen.order(decision.Patches)
 	decision.LookAgainIn = soonest(decision.LookAgainIn, in.Population.LookAgainIn)
 	return decision
+}
+
+// order tells each patch where the containers stand in its pod.
+func (s *observation) order(patches []inplace.Patch) {
+	if len(patches) == 0 {
+		return
+	}
+	at := make(map[types.UID]int, len(s.pods))
+	for i := range s.pods {
+		at[s.pods[i].UID] = i
+	}
+	for i := range patches {
+		n, ok := at[patches[i].UID]
+		if !ok {
+			continue
+		}
+		for j := range s.pods[n].Containers {
+			patches[i].Order = append(patches[i].Order, s.pods[n].Containers[j].Name)
+		}
+	}
 }
 
 // act writes the revision, then pods, then tidies the history. A revision that cannot be written keeps the pods as they
@@ -77,6 +99,12 @@ func (r *Reconciler) writePods(ctx context.Context, seen *observation, decision 
 	seen.book.unsure = seen.book.unsure || len(result.Unsure) > 0
 	r.Metrics.count(r.Resource.Kind, result)
 	a := acted{Result: result, ok: err == nil}
+	for _, refusal := range result.Refused {
+		logger.V(2).Info("A resize was refused", "pod", refusal.Patch.Name, "reason", refusal.Message, "final", refusal.Final)
+		r.memory.Refuse(refusal.Patch, refusal.Message, refusal.Final, r.Clock.Now())
+		// Nothing in the pod shows it: no watch would bring the pass that decides on it.
+		a.again = lookAgain
+	}
 	if result.AlreadyExists > 0 {
 		met, lookErr := r.lookAtNames(ctx, seen, decision.Creates, result.Written)
 		err = errors.Join(err, lookErr)

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,8 @@ type Options struct {
 	Metrics *Metrics
 	// Extended is false where the CRD is not ours and would drop status.underway.
 	Extended bool
+	// NoResize says why cpu and memory cannot be changed in place in this cluster; empty: they can. Nil: they can.
+	NoResize func() string
 }
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
@@ -64,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	decision := r.decide(seen)
 	acted, actErr := r.act(ctx, seen, decision)
-	again, reportErr := r.report(ctx, seen, decision, failed(actErr))
+	again, reportErr := r.report(ctx, seen, decision, failuresOf(actErr))
 	r.tell(ctx, seen, decision, acted)
 	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
 		return ctrl.Result{}, err
@@ -89,15 +92,21 @@ func soonest(all ...time.Duration) time.Duration {
 
 // ignoreConflict drops conflicts and keeps what was joined to them: a newer version exists, and is looked at next.
 func ignoreConflict(err error) error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		var rest []error
-		for _, e := range many.Unwrap() {
-			rest = append(rest, ignoreConflict(e))
-		}
-		return errors.Join(rest...)
-	}
-	if apierrors.IsConflict(err) {
+	return errors.Join(slices.DeleteFunc(flatten(err), apierrors.IsConflict)...)
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	if err == nil {
 		return nil
 	}
-	return err
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range many.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
 }

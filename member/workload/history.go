@@ -49,6 +49,9 @@ func (r *Reconciler) readHistory(ctx context.Context, seen *observation) error {
 	in := &seen.wanted.Intent
 	in.Update, in.Revisions = plan.Update, plan.Revisions
 	in.Current = seen.current()
+	if seen.wanted.Unfit && in.Current.Name == in.Update.Name {
+		in.Replicas = 0
+	}
 	return nil
 }
 

@@ -43,6 +43,9 @@ type Wanted struct {
 	Intent inplace.Intent
 	// Template is the pod template, raw.
 	Template []byte
+	// Unfit is true when pods must not be made of the template at all, whatever it can be read as: then a lost pod comes
+	// back only on another revision that is kept.
+	Unfit bool
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool
@@ -62,8 +65,11 @@ type Wanted struct {
 
 // Stored is what the last status says.
 type Stored struct {
-	CurrentRevision    string
-	CollisionCount     int32
+	CurrentRevision string
+	UpdateRevision  string
+	CollisionCount  int32
+	// Replicas is how many pods there were, Updated how many of them were proven to run UpdateRevision.
+	Replicas, Updated  int32
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 	// Underway is nil before the first report, and where the CRD drops it.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
 // Caches says what is kept of each object for these kinds. What is dropped here is never read.
@@ -56,21 +58,53 @@ func leanPod(resources []Resource) func(any) (any, error) {
 			pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
 			return pod, nil
 		}
-		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, ReadinessGates: pod.Spec.ReadinessGates}
-		spec.Containers = make([]corev1.Container, len(pod.Spec.Containers))
-		for i := range pod.Spec.Containers {
-			spec.Containers[i].Name, spec.Containers[i].Image = pod.Spec.Containers[i].Name, pod.Spec.Containers[i].Image
+		pod.Spec = corev1.PodSpec{
+			NodeName:       pod.Spec.NodeName,
+			ReadinessGates: pod.Spec.ReadinessGates,
+			Containers:     leanContainers(pod.Spec.Containers),
+			InitContainers: leanContainers(pod.Spec.InitContainers),
 		}
-		pod.Spec = spec
 		pod.Status = corev1.PodStatus{
-			ObservedGeneration: pod.Status.ObservedGeneration,
-			Phase:              pod.Status.Phase,
-			Reason:             pod.Status.Reason,
-			Conditions:         pod.Status.Conditions,
-			ContainerStatuses:  pod.Status.ContainerStatuses,
+			ObservedGeneration:    pod.Status.ObservedGeneration,
+			Phase:                 pod.Status.Phase,
+			Reason:                pod.Status.Reason,
+			QOSClass:              pod.Status.QOSClass,
+			Conditions:            pod.Status.Conditions,
+			ContainerStatuses:     leanStatuses(pod.Status.ContainerStatuses),
+			InitContainerStatuses: leanStatuses(pod.Status.InitContainerStatuses),
 		}
 		return pod, nil
 	}
+}
+
+// leanContainers keeps what an update in place can change, how a change of resources is made, and the launch order.
+func leanContainers(all []corev1.Container) []corev1.Container {
+	if len(all) == 0 {
+		return nil
+	}
+	lean := make([]corev1.Container, len(all))
+	for i := range all {
+		c := &all[i]
+		lean[i] = corev1.Container{
+			Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy,
+			Resources: corev1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits}, ResizePolicy: c.ResizePolicy,
+		}
+		for j := range c.Env {
+			if c.Env[j].Name == appsv1alpha1.EnvContainerBarrier {
+				lean[i].Env = []corev1.EnvVar{c.Env[j]}
+			}
+		}
+	}
+	return lean
+}
+
+// leanStatuses drops, in place, what says nothing about an update.
+func leanStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
+	for i := range all {
+		all[i].AllocatedResources, all[i].AllocatedResourcesStatus = nil, nil
+		all[i].VolumeMounts, all[i].User = nil, nil
+	}
+	return all
 }
 
 // leanSlice keeps which pods a slice names, and how.

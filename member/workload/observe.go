@@ -15,6 +15,7 @@ import (
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/podview"
 	"github.com/underway-dev/underway/inplace/revision"
+	"github.com/underway-dev/underway/inplace/step"
 )
 
 // observation is all that one pass reads.
@@ -52,12 +53,51 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return seen, err
 	}
 	seen.wanted = r.Kind.Read(seen.obj)
+	if r.NoResize != nil {
+		seen.wanted.Intent.NoResize = r.NoResize()
+	}
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
 	}
-	missing := int(seen.wanted.Intent.Replicas) - countActive(seen.pods)
-	r.forget(seen.book.follow(seen.pods, missing))
-	return seen, r.readHistory(ctx, seen)
+	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
+	r.forget(seen.book.follow(seen.pods, missing, seen.proven))
+	if err := r.readHistory(ctx, seen); err != nil {
+		return nil, err
+	}
+	if first {
+		seen.recall(missing)
+	}
+	return seen, nil
+}
+
+// proven reports whether a pod runs the revision of its label.
+func (s *observation) proven(p inplace.Pod) bool {
+	return step.Prove(p, step.Update{}, s.now).Done
+}
+
+// recall adds, at the first look of this process, the pods that went away before it and are not replaced yet. The last
+// status tells how many pods were not updated; what is not there any more of them was on its way to be replaced. Of
+// which revision each was is not known: the one that the release leaves.
+func (s *observation) recall(missing int) {
+	was, in := s.wanted.Status, s.wanted.Intent
+	if was.UpdateRevision == "" || was.UpdateRevision != in.Update.Name || in.Current.Name == in.Update.Name {
+		return
+	}
+	older := int(was.Replicas - was.Updated)
+	for i := range s.pods {
+		p := &s.pods[i]
+		if p.Active() && (p.Revision != in.Update.Name || !s.proven(*p)) {
+			older--
+		}
+	}
+	for _, revision := range s.book.lost {
+		if revision != in.Update.Name {
+			older--
+		}
+	}
+	for range min(older, missing-len(s.book.lost)) {
+		s.book.lost = append(s.book.lost, in.Current.Name)
+	}
 }
 
 func (r *Reconciler) forget(pods []types.UID) {

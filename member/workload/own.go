@@ -39,7 +39,7 @@ type book struct {
 	taken map[string]bool
 	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
 	revisionsTaken []string
-	// seen is the revision of each active pod at the last pass, nil before the first.
+	// seen is the revision that each active pod was last proven to run at the last pass, nil before the first.
 	seen map[types.UID]string
 	// known are all pods that existed at the last pass, terminating ones too: what the memory of waits is kept for.
 	known map[types.UID]bool
@@ -148,14 +148,18 @@ func (b *book) settle(podsVersion, objectVersion string) {
 	}
 }
 
-// follow notes which pods went away since the last pass. missing is how many pods are wanted and not there.
-func (b *book) follow(pods []inplace.Pod, missing int) (gone []types.UID) {
+// follow notes which pods went away since the last pass. missing is how many pods are wanted and not there. A pod on its
+// way to a revision is one of the revision before for as long as it is not proven to have got there.
+func (b *book) follow(pods []inplace.Pod, missing int, proven func(inplace.Pod) bool) (gone []types.UID) {
 	now := make(map[types.UID]string, len(pods))
 	exists := make(map[types.UID]bool, len(pods))
 	for i := range pods {
 		exists[pods[i].UID] = true
 		if pods[i].Active() {
 			now[pods[i].UID] = pods[i].Revision
+			if was := b.seen[pods[i].UID]; was != "" && was != pods[i].Revision && !proven(pods[i]) {
+				now[pods[i].UID] = was
+			}
 		} else if b.seen == nil {
 			b.lost = append(b.lost, pods[i].Revision)
 		}

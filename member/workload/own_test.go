@@ -81,6 +81,8 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	})
 }
 
+func proven(inplace.Pod) bool { return true }
+
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	pod := func(uid types.UID, revision string, phase inplace.Phase) inplace.Pod {
@@ -88,23 +90,33 @@ func TestLostPods(t *testing.T) {
 	}
 	running, terminating := inplace.PhaseRunning, inplace.PhaseTerminating
 	b := page()
-	b.follow([]inplace.Pod{pod("a", "old", running), pod("b", "new", running)}, 0)
-	gone := b.follow([]inplace.Pod{pod("b", "new", running)}, 1)
+	b.follow([]inplace.Pod{pod("a", "old", running), pod("b", "new", running)}, 0, proven)
+	gone := b.follow([]inplace.Pod{pod("b", "new", running)}, 1, proven)
 	if diff := cmp.Diff([]string{"old"}, b.lost); diff != "" || len(gone) != 1 || gone[0] != "a" {
 		t.Errorf("lost %v, gone %v", b.lost, gone)
 	}
 	b.replaced(1)
-	b.follow([]inplace.Pod{pod("b", "new", terminating), pod("c", "new", running)}, 1)
+	b.follow([]inplace.Pod{pod("b", "new", terminating), pod("c", "new", running)}, 1, proven)
 	if diff := cmp.Diff([]string{"new"}, b.lost); diff != "" {
 		t.Error(diff)
 	}
+	// One that was asked to run the new revision and did not get there is replaced as one of the old.
+	moving := page()
+	moving.follow([]inplace.Pod{pod("a", "old", running)}, 0, proven)
+	for range 2 {
+		moving.follow([]inplace.Pod{pod("a", "new", running)}, 0, func(inplace.Pod) bool { return false })
+	}
+	moving.follow(nil, 1, proven)
+	if diff := cmp.Diff([]string{"old"}, moving.lost); diff != "" {
+		t.Error(diff)
+	}
 	// A scale-in: nothing is missing, so nothing is to be replaced.
-	b.follow(nil, 0)
+	b.follow(nil, 0, proven)
 	if len(b.lost) != 0 {
 		t.Errorf("lost %v", b.lost)
 	}
 	fresh := page()
-	fresh.follow([]inplace.Pod{pod("a", "old", terminating), pod("b", "new", running)}, 1)
+	fresh.follow([]inplace.Pod{pod("a", "old", terminating), pod("b", "new", running)}, 1, proven)
 	if diff := cmp.Diff([]string{"old"}, fresh.lost); diff != "" {
 		t.Error("a restart sees the terminating ones: " + diff)
 	}
@@ -118,7 +130,7 @@ func TestLedgerFollowsTheObject(t *testing.T) {
 	if second := l.open(name, "two"); second.pods != "" || l.open(name, "two") != second {
 		t.Error("a re-created object has the page of the one before")
 	}
-	l.open(name, "two").follow([]inplace.Pod{{Ref: inplace.Ref{UID: "p"}, Phase: inplace.PhaseRunning}}, 0)
+	l.open(name, "two").follow([]inplace.Pod{{Ref: inplace.Ref{UID: "p"}, Phase: inplace.PhaseRunning}}, 0, proven)
 	if gone := l.close(name); len(gone) != 1 || len(l.books) != 0 || len(l.names) != 0 {
 		t.Errorf("gone %v, %d pages left", gone, len(l.books))
 	}

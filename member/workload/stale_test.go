@@ -360,3 +360,143 @@ func TestARevisionMissingInTheCacheRecreatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacesAfterARestart: the agent ends after it deleted a pod and before it created the next one. Its successor
+// finds neither; the last status tells that a pod of the old revision was there.
+func TestReplacesAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		scaleTo, wantPods, wantReplacements int
+	}{
+		"replaced":            {scaleTo: 3, wantPods: 3, wantReplacements: 1},
+		"replaced and scaled": {scaleTo: 5, wantPods: 5, wantReplacements: 1},
+		// The next pod goes down: two are wanted and one may be missing.
+		"scaled in, so not replaced": {scaleTo: 2, wantPods: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := cloneSet(t, 3)
+			set.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromInt32(1))
+			w := newWorld(t, set)
+			clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+			pass := func(r *workload.Reconciler) {
+				t.Helper()
+				if _, err := r.Reconcile(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+				clock.Step(time.Second)
+			}
+			edit := func(change func(*appsv1alpha1.CloneSet)) {
+				t.Helper()
+				var cs appsv1alpha1.CloneSet
+				if err := w.Get(t.Context(), request.NamespacedName, &cs); err != nil {
+					t.Fatal(err)
+				}
+				change(&cs)
+				if err := w.Update(t.Context(), &cs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := w.reconciler(clock)
+			pass(first)
+			w.start(t)
+			pass(first)
+			edit(func(cs *appsv1alpha1.CloneSet) {
+				cs.Spec.Template.Raw = []byte(strings.Replace(string(cs.Spec.Template.Raw), "app:v1", "app:v2", 1))
+			})
+			pass(first)
+			if got := w.pods(t); got != 2 {
+				t.Fatalf("%d pods, want 2: one is deleted", got)
+			}
+			edit(func(cs *appsv1alpha1.CloneSet) { cs.Spec.Replicas = new(int32(tc.scaleTo)) })
+			pass(w.reconciler(clock))
+			var list corev1.PodList
+			if err := w.Client.List(t.Context(), &list); err != nil {
+				t.Fatal(err)
+			}
+			replacements := 0
+			for i := range list.Items {
+				if list.Items[i].Annotations[appsv1alpha1.AnnotationReplaces] != "" {
+					replacements++
+				}
+			}
+			if len(list.Items) != tc.wantPods || replacements != tc.wantReplacements {
+				t.Errorf("%d pods, %d of them replace one; want %d and %d", len(list.Items), replacements, tc.wantPods, tc.wantReplacements)
+			}
+		})
+	}
+}
+
+// start makes all pods run and be ready.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			{Type: appsv1alpha1.ConditionInPlaceUpdateReady, Status: corev1.ConditionTrue},
+		}
+		if err := w.Status().Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestB083: of a template whose pods end no pod is made; a lost one comes back on the revision before.
+func TestB083(t *testing.T) {
+	t.Parallel()
+	set := cloneSet(t, 2)
+	good := set.Spec.Template.Raw
+	ends := []byte(strings.Replace(string(good), `"spec":{`, `"spec":{"restartPolicy":"Never",`, 1))
+	set.Spec.Template.Raw = ends
+	w := newWorld(t, set)
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	r := w.reconciler(clock)
+	pass := func(template []byte) {
+		t.Helper()
+		var cs appsv1alpha1.CloneSet
+		if err := w.Get(t.Context(), request.NamespacedName, &cs); err != nil {
+			t.Fatal(err)
+		}
+		cs.Spec.Template.Raw = template
+		if err := w.Update(t.Context(), &cs); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			clock.Step(10 * time.Second)
+		}
+	}
+	if pass(ends); w.pods(t) != 0 {
+		t.Fatalf("%d pods", w.pods(t))
+	}
+	if pass(good); w.pods(t) != 2 {
+		t.Fatalf("%d pods, want 2", w.pods(t))
+	}
+	w.start(t)
+	pass(good)
+	pass(ends)
+	var list corev1.PodList
+	if err := w.Client.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	if err := w.Delete(t.Context(), &list.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	pass(ends)
+	if err := w.Client.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	for i := range list.Items {
+		if policy := list.Items[i].Spec.RestartPolicy; policy == corev1.RestartPolicyNever {
+			t.Errorf("%s has restartPolicy %s", list.Items[i].Name, policy)
+		}
+	}
+}

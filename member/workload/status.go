@@ -16,6 +16,8 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podwriter"
+	"github.com/underway-dev/underway/inplace/step"
 )
 
 // Reasons of the conditions, upstream's where it has some.
@@ -36,8 +38,8 @@ const (
 const statusEvery = 250 * time.Millisecond
 
 // report writes the status if it changed. again is when a write that was put off is due.
-func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failure string) (again time.Duration, err error) {
-	next := seen.summarize(d, failure, r.Extended)
+func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failed failures) (again time.Duration, err error) {
+	next := seen.summarize(d, failed, r.Extended)
 	after, ok := seen.obj.DeepCopyObject().(client.Object)
 	if !ok || !r.Kind.Report(after, next) {
 		return 0, nil
@@ -67,7 +69,7 @@ func (s *observation) mayWait(next Report) bool {
 }
 
 // summarize is the status as seen: nothing in it is a prediction.
-func (s *observation) summarize(d inplace.Decision, failure string, extended bool) Report {
+func (s *observation) summarize(d inplace.Decision, failed failures, extended bool) Report {
 	in := s.wanted.Intent
 	r := Report{
 		ObservedGeneration: s.obj.GetGeneration(),
@@ -90,7 +92,7 @@ func (s *observation) summarize(d inplace.Decision, failure string, extended boo
 		r.UpdateRevision, r.CurrentRevision = "", ""
 		r.ObservedGeneration, r.CollisionCount = was.ObservedGeneration, was.CollisionCount
 	}
-	r.Conditions = s.conditions(d, failure)
+	r.Conditions = s.conditions(d, failed)
 	return r
 }
 
@@ -126,7 +128,7 @@ func sinceWhen(now, before []appsv1alpha1.PodProblem, at time.Time) []appsv1alph
 }
 
 // conditions are the stored ones, made to say what was seen. Warnings exist only while they hold.
-func (s *observation) conditions(d inplace.Decision, failure string) []metav1.Condition {
+func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.Condition {
 	conditions := slices.Clone(s.wanted.Status.Conditions)
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = s.obj.GetGeneration()
@@ -135,7 +137,7 @@ func (s *observation) conditions(d inplace.Decision, failure string) []metav1.Co
 	}
 	set(ready(s.wanted.Intent, d))
 	set(progressing(s.wanted.Intent, d))
-	for _, w := range s.warnings(d, failure) {
+	for _, w := range s.warnings(d, failed) {
 		if w.Message == "" {
 			meta.RemoveStatusCondition(&conditions, w.Type)
 			continue
@@ -189,16 +191,13 @@ func progressing(in inplace.Intent, d inplace.Decision) metav1.Condition {
 }
 
 // warnings are the conditions that exist only while they are True; an empty message is one that does not hold.
-func (s *observation) warnings(d inplace.Decision, failure string) []metav1.Condition {
+func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Condition {
 	invalid := metav1.Condition{Type: appsv1alpha1.ConditionInvalid, Reason: reasonInvalid, Message: s.wanted.Intent.Invalid}
-	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failure}
+	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failed.scale}
 	for _, h := range s.wanted.Intent.Population.Holds {
 		scale.Message = cmp.Or(scale.Message, h.Because)
 	}
-	update := metav1.Condition{Type: appsv1alpha1.ConditionFailedUpdate, Reason: reasonRefused}
-	if len(d.Summary.Refused) > 0 {
-		update.Message = d.Summary.Refused[0].Message
-	}
+	update := failedUpdate(d.Summary, failed)
 	ignored := metav1.Condition{Type: appsv1alpha1.ConditionNotActedOn, Reason: reasonFieldsNotActedOn}
 	if fields := s.wanted.NotActedOn; len(fields) > 0 {
 		ignored.Message = "accepted and not acted on by this version: " + strings.Join(fields, ", ")
@@ -210,20 +209,46 @@ func (s *observation) warnings(d inplace.Decision, failure string) []metav1.Cond
 	return []metav1.Condition{invalid, scale, update, ignored, unknown}
 }
 
-// failed is the part of an error that a condition may show: deterministic, without conflicts.
-func failed(err error) string {
-	var all []error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
-	} else if err != nil {
-		all = []error{err}
+// failedUpdate tells what keeps pods from being moved as the policy demands: a change that is refused, cpu or memory that
+// they do not get (a node without room for now is a wait, and no failure), a patch that fails. A pod that does not come up on its new revision is moved, and is told elsewhere.
+func failedUpdate(sum inplace.Summary, failed failures) metav1.Condition {
+	c := metav1.Condition{Type: appsv1alpha1.ConditionFailedUpdate}
+	if len(sum.Refused) > 0 {
+		c.Reason, c.Message = reasonRefused, sum.Refused[0].Message
+		return c
 	}
-	var lines []string
-	for _, e := range all {
-		if e != nil && !apierrors.IsConflict(e) && !errors.Is(e, context.Canceled) {
-			lines = append(lines, e.Error())
+	for _, p := range sum.Broken {
+		if slices.Contains([]string{step.ReasonResizeRefused, step.ReasonResizeInfeasible, step.ReasonResizeFailing}, p.Reason) {
+			c.Reason, c.Message = p.Reason, p.Message
+			return c
 		}
 	}
+	c.Reason, c.Message = reasonFailed, failed.update
+	return c
+}
+
+// failures are the parts of an error that conditions may show: deterministic, without conflicts.
+type failures struct {
+	// scale is of creates, deletes and revisions; update of patches.
+	scale, update string
+}
+
+func failuresOf(err error) failures {
+	var scale, update []string
+	for _, e := range flatten(err) {
+		if apierrors.IsConflict(e) || errors.Is(e, context.Canceled) {
+			continue
+		}
+		if patch := (*podwriter.PatchError)(nil); errors.As(e, &patch) {
+			update = append(update, e.Error())
+			continue
+		}
+		scale = append(scale, e.Error())
+	}
+	return failures{scale: firstOf(scale), update: firstOf(update)}
+}
+
+func firstOf(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}

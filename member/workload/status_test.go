@@ -13,6 +13,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/podwriter"
 )
 
 func seenOf(in inplace.Intent) *observation {
@@ -46,7 +47,7 @@ func TestCurrentRevisionMoves(t *testing.T) {
 			t.Parallel()
 			s := seenOf(inplace.Intent{Replicas: tc.replicas, Partition: tc.partition, Invalid: tc.invalid})
 			s.wanted.Held = tc.held
-			if got := s.summarize(inplace.Decision{Summary: tc.sum}, "", true).CurrentRevision; got != tc.want {
+			if got := s.summarize(inplace.Decision{Summary: tc.sum}, failures{}, true).CurrentRevision; got != tc.want {
 				t.Errorf("current %s, want %s", got, tc.want)
 			}
 		})
@@ -59,7 +60,7 @@ func TestConditions(t *testing.T) {
 	cases := map[string]struct {
 		in      inplace.Intent
 		d       inplace.Decision
-		failure string
+		failure failures
 		want    map[string]string
 	}{
 		"held at its partition is ready": {
@@ -86,8 +87,24 @@ func TestConditions(t *testing.T) {
 			want: map[string]string{"FailedUpdate": "True/Refused"},
 		},
 		"a create that fails": {
-			in: inplace.Intent{Replicas: 4}, failure: "exceeded quota",
+			in: inplace.Intent{Replicas: 4}, failure: failures{scale: "exceeded quota"},
 			want: map[string]string{"FailedScale": "True/WriteFailed"},
+		},
+		"a patch that fails": {
+			in: inplace.Intent{Replicas: 4}, failure: failures{update: "denied"},
+			want: map[string]string{"FailedUpdate": "True/WriteFailed"},
+		},
+		"cpu that no node has": {
+			in: inplace.Intent{Replicas: 4}, failure: failures{update: "denied"},
+			d: inplace.Decision{Summary: inplace.Summary{ExpectedUpdated: 4, Broken: []appsv1alpha1.PodProblem{
+				{Reason: "CrashLoopBackOff", Message: "container web"}, {Reason: "ResizeInfeasible", Message: "no room"},
+			}}},
+			want: map[string]string{"FailedUpdate": "True/ResizeInfeasible"},
+		},
+		"a pod that crashes is moved": {
+			in:   inplace.Intent{Replicas: 4},
+			d:    inplace.Decision{Summary: inplace.Summary{ExpectedUpdated: 4, Broken: []appsv1alpha1.PodProblem{{Reason: "CrashLoopBackOff", Message: "container web"}}}},
+			want: map[string]string{"Ready": "False/CloneSetUpdated"},
 		},
 	}
 	for name, tc := range cases {
@@ -119,15 +136,20 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestFailedHidesConflicts(t *testing.T) {
+func TestFailuresHideConflicts(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web-1", errors.New("changed"))
-	if got := failed(errors.Join(conflict)); got != "" {
-		t.Errorf("a conflict is shown: %s", got)
+	if got := failuresOf(errors.Join(conflict)); got != (failures{}) {
+		t.Errorf("a conflict is shown: %+v", got)
 	}
 	a, b := errors.New("b is forbidden"), errors.New("a is forbidden")
-	if got := failed(errors.Join(conflict, a, b)); !strings.HasPrefix(got, "a is forbidden") || failed(errors.Join(b, a)) != got {
-		t.Errorf("not the same for the same errors: %s", got)
+	patch := &podwriter.PatchError{Err: errors.New("denied")}
+	got := failuresOf(errors.Join(errors.Join(conflict, a), errors.Join(b, patch)))
+	if got.scale != "a is forbidden (and 1 more)" || !strings.HasSuffix(got.update, "denied") {
+		t.Errorf("%+v", got)
+	}
+	if again := failuresOf(errors.Join(patch, b, a)); again != got {
+		t.Errorf("not the same for the same errors: %+v and %+v", got, again)
 	}
 }
 

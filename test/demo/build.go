@@ -28,7 +28,7 @@ func (d *demo) build(ctx context.Context) error {
 			return err
 		}
 	}
-	return lab.Build(ctx, filepath.Join(d.opts.root, "test", "lab", "binaries"), d.out)
+	return lab.Build(ctx, filepath.Join(d.opts.root, "test", "lab", "binaries"), false, d.out)
 }
 
 func (d *demo) binary(name string) string { return filepath.Join(d.opts.root, "bin", name) }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -215,12 +216,17 @@ func (p Place) Condition(name, kind string) *metav1.Condition {
 func PodReady(pod *corev1.Pod) bool { return PodCondition(pod, corev1.PodReady) }
 
 func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == kind {
-			return c.Status == corev1.ConditionTrue
+	c := condition(pod, kind)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // Identity is what an in-place update must not change.
@@ -250,6 +256,10 @@ func Restarts(pod *corev1.Pod) int32 {
 type Worst struct {
 	// Unready is the most pods that were not Ready at once.
 	Unready int
+	// FewestReady is the fewest pods that were Ready, and not being deleted, at once.
+	FewestReady int
+	// Held is the most pods at once whose gate was False: taken out of service by us.
+	Held int
 	// Most is the most pods that had an image at once.
 	Most map[string]int
 	// Deleted counts pods that went away, Created those that came.
@@ -272,7 +282,7 @@ func (p Place) Record() *Recorder {
 	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
 		p.Fatal(err)
 	}
-	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}}}
+	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}, FewestReady: math.MaxInt}}
 	for i := range list.Items {
 		r.pods[list.Items[i].UID] = &list.Items[i]
 	}
@@ -316,14 +326,22 @@ func (r *Recorder) see(e watch.Event) {
 }
 
 func (r *Recorder) look() {
-	unready, images := 0, map[string]int{}
+	unready, ready, held, images := 0, 0, 0, map[string]int{}
 	for _, pod := range r.pods {
-		if !PodReady(pod) {
+		switch {
+		case !PodReady(pod):
 			unready++
+		case pod.DeletionTimestamp == nil:
+			ready++
+		}
+		if gate := condition(pod, appsv1alpha1.ConditionInPlaceUpdateReady); gate != nil && gate.Status == corev1.ConditionFalse {
+			held++
 		}
 		images[pod.Spec.Containers[0].Image]++
 	}
 	r.Unready = max(r.Unready, unready)
+	r.FewestReady = min(r.FewestReady, ready)
+	r.Held = max(r.Held, held)
 	for image, n := range images {
 		r.Most[image] = max(r.Most[image], n)
 	}

@@ -20,10 +20,17 @@ import (
 // CacheVariable overrides where the built binaries are kept.
 const CacheVariable = "UNDERWAY_LAB_CACHE"
 
-// binaries are the paths of what the lab starts.
-type binaries struct {
-	etcd, controlPlane, kwok string
-}
+// binaries are the paths of what the lab starts, by name.
+type binaries map[string]string
+
+// The binaries that the lab starts itself.
+const (
+	controlPlaneBinary = "controlplane"
+	etcdBinary         = "etcd"
+	kwokBinary         = "kwok"
+	nodeBinary         = "node"
+	appBinary          = "app"
+)
 
 // target is one binary that is built from test/lab/binaries.
 type target struct {
@@ -34,54 +41,80 @@ type target struct {
 	// module is the folder of the target's module below test/lab/binaries, and
 	// pkg what to build there.
 	module, pkg string
-	// version is the required module whose version the binary tells; empty: none.
-	version string
+	// version is the required module whose version the binary tells, and variables
+	// what the linker sets for it; empty: none.
+	version   string
+	variables func(version string) []string
+	// tags are build tags, and cgo is CGO_ENABLED; empty: as the environment says.
+	tags, cgo string
 }
 
-func targets() []target {
+// simulatedTargets are the binaries of every fleet.
+func simulatedTargets() []target {
 	return []target{
-		{name: "controlplane", what: "kube-apiserver, kube-controller-manager, kube-scheduler", first: "6 minutes", module: ".", pkg: "./controlplane", version: "k8s.io/kubernetes"},
-		{name: "etcd", what: "etcd", first: "30 seconds", module: ".", pkg: "./etcd"},
-		{name: "kwok", what: "kwok", first: "2 minutes", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+		{name: controlPlaneBinary, what: "kube-apiserver, kube-controller-manager, kube-scheduler, kubelet", first: "6 minutes", module: ".", pkg: "./controlplane", version: "k8s.io/kubernetes", variables: kubernetesVersion},
+		{name: etcdBinary, what: "etcd", first: "30 seconds", module: ".", pkg: "./etcd"},
+		{name: kwokBinary, what: "kwok", first: "2 minutes", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 	}
 }
 
-// Build builds the binaries that are not in the cache yet. Start does it too;
-// this is for those who want it done beforehand.
-func Build(ctx context.Context, source string, log io.Writer) error {
-	_, err := ensureBinaries(ctx, source, newProgress(log))
+// realTargets are the binaries that real nodes need besides.
+func realTargets() []target {
+	const (
+		containerd = "github.com/containerd/containerd/v2"
+		plugins    = "github.com/containernetworking/plugins/plugins/"
+		// Snapshotters that need a C library or tools, and are not used.
+		tags = "no_btrfs,no_aufs,no_devmapper,no_zfs"
+	)
+	version := func(v string) []string { return []string{containerd + "/version.Version=" + v} }
+	return []target{
+		{name: "containerd", what: "containerd", first: "2 minutes", module: "containerd", pkg: containerd + "/cmd/containerd", tags: tags, version: containerd, variables: version, cgo: "0"},
+		{name: "containerd-shim-runc-v2", what: "containerd's shim", first: "10 seconds", module: "containerd", pkg: containerd + "/cmd/containerd-shim-runc-v2", tags: tags, version: containerd, variables: version, cgo: "0"},
+		{name: "ctr", what: "ctr", first: "10 seconds", module: "containerd", pkg: containerd + "/cmd/ctr", tags: tags, version: containerd, variables: version, cgo: "0"},
+		{name: "runc", what: "runc", first: "20 seconds", module: "runc", pkg: "github.com/opencontainers/runc", tags: "seccomp", cgo: "1"},
+		{name: "host-local", what: "the CNI plugin host-local", first: "5 seconds", module: "cni", pkg: plugins + "ipam/host-local", cgo: "0"},
+		{name: "ptp", what: "the CNI plugin ptp", first: "5 seconds", module: "cni", pkg: plugins + "main/ptp", cgo: "0"},
+		{name: nodeBinary, what: "the node's first process", first: "5 seconds", module: ".", pkg: "./node", cgo: "0"},
+		{name: appBinary, what: "the program of the test images", first: "10 seconds", module: ".", pkg: "./app", cgo: "0"},
+	}
+}
+
+// targets are what a fleet with or without real nodes is made of.
+func targets(realNodes bool) []target {
+	if realNodes {
+		return slices.Concat(simulatedTargets(), realTargets())
+	}
+	return simulatedTargets()
+}
+
+// Build builds the binaries that are not in the cache yet, those of real nodes
+// too when realNodes is set. Start does it too; this is for those who want it
+// done beforehand.
+func Build(ctx context.Context, source string, realNodes bool, log io.Writer) error {
+	_, err := ensureBinaries(ctx, source, realNodes, newProgress(log))
 	return err
 }
 
-func ensureBinaries(ctx context.Context, source string, log *progress) (binaries, error) {
-	paths, source, err := binaryPaths(source)
+func ensureBinaries(ctx context.Context, source string, realNodes bool, log *progress) (binaries, error) {
+	paths, source, err := binaryPaths(source, realNodes)
 	if err != nil {
-		return binaries{}, err
+		return nil, err
 	}
-	all := targets()
+	all := targets(realNodes)
 	for i, t := range all {
-		if _, err := os.Stat(paths[i]); err == nil {
+		if _, err := os.Stat(paths[t.name]); err == nil {
 			continue
 		}
-		b := builder{source: source, out: paths[i], log: log, count: fmt.Sprintf("%d of %d", i+1, len(all))}
+		b := builder{source: source, out: paths[t.name], log: log, count: fmt.Sprintf("%d of %d", i+1, len(all))}
 		if err := b.build(ctx, t); err != nil {
-			return binaries{}, err
+			return nil, err
 		}
 	}
-	return binaries{controlPlane: paths[0], etcd: paths[1], kwok: paths[2]}, nil
-}
-
-// findBinaries is ensureBinaries for a fleet that runs: it builds nothing.
-func findBinaries(source string) (binaries, error) {
-	paths, _, err := binaryPaths(source)
-	if err != nil {
-		return binaries{}, err
-	}
-	return binaries{controlPlane: paths[0], etcd: paths[1], kwok: paths[2]}, nil
+	return paths, nil
 }
 
 // binaryPaths returns where each target's binary is, or will be, in the cache.
-func binaryPaths(source string) (paths []string, src string, err error) {
+func binaryPaths(source string, realNodes bool) (paths binaries, src string, err error) {
 	if source == "" {
 		if source, err = findSource(); err != nil {
 			return nil, "", err
@@ -95,12 +128,13 @@ func binaryPaths(source string) (paths []string, src string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("asking go for its version: %w", err)
 	}
-	for _, t := range targets() {
+	paths = binaries{}
+	for _, t := range targets(realNodes) {
 		key, err := cacheKey(source, t, string(goVersion))
 		if err != nil {
 			return nil, "", err
 		}
-		paths = append(paths, filepath.Join(cache, t.name+"-"+key, t.name))
+		paths[t.name] = filepath.Join(cache, t.name+"-"+key, t.name)
 	}
 	return paths, source, nil
 }
@@ -134,23 +168,45 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "underway-lab"), nil
 }
 
-// buildFlags are go build's. The version is stamped in by the linker, as a release does; without it every part calls
-// itself v0.0.0-master, and whoever asks a cluster for its version is misled.
+// buildFlags are go build's. The version is stamped in by the linker, as a
+// release does; without it every part calls itself v0.0.0-master, and whoever
+// asks a cluster for its version is misled.
 func (t target) buildFlags(source string) ([]string, error) {
-	link := "-s -w"
+	link := []string{"-s -w"}
 	if t.version != "" {
-		data, err := os.ReadFile(filepath.Join(source, t.module, "go.mod"))
+		version, err := t.requiredVersion(source)
 		if err != nil {
-			return nil, fmt.Errorf("the version of %s: %w", t.name, err)
+			return nil, err
 		}
-		found := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(t.version) + ` v(\d+)\.(\d+)\.(\S+)`).FindStringSubmatch(string(data))
-		if found == nil {
-			return nil, fmt.Errorf("the go.mod of %s does not require %s", t.name, t.version)
+		for _, variable := range t.variables(version) {
+			link = append(link, "-X "+variable)
 		}
-		const pkg = " -X k8s.io/component-base/version."
-		link += pkg + "gitVersion=v" + strings.Join(found[1:], ".") + pkg + "gitMajor=" + found[1] + pkg + "gitMinor=" + found[2]
 	}
-	return []string{"-ldflags=" + link, "-trimpath"}, nil
+	flags := []string{"-ldflags=" + strings.Join(link, " "), "-trimpath"}
+	if t.tags != "" {
+		flags = append(flags, "-tags="+t.tags)
+	}
+	return flags, nil
+}
+
+// requiredVersion is the version of a module that the target's go.mod requires.
+func (t target) requiredVersion(source string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(source, t.module, "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("the version of %s: %w", t.name, err)
+	}
+	found := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(t.version) + ` (v\d+\.\d+\.\S+)`).FindStringSubmatch(string(data))
+	if found == nil {
+		return "", fmt.Errorf("the go.mod of %s does not require %s", t.name, t.version)
+	}
+	return found[1], nil
+}
+
+// kubernetesVersion is what the parts of Kubernetes tell of themselves.
+func kubernetesVersion(version string) []string {
+	const pkg = "k8s.io/component-base/version."
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	return []string{pkg + "gitVersion=" + version, pkg + "gitMajor=" + numbers[0], pkg + "gitMinor=" + numbers[1]}
 }
 
 // cacheKey changes with everything that changes the binary: the versions the
@@ -226,6 +282,9 @@ func (b builder) compile(ctx context.Context, t target, out string) error {
 	args := append([]string{"build", "-C", filepath.Join(b.source, t.module)}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, t.pkg)...)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if t.cgo != "" {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED="+t.cgo)
+	}
 	// go starts compilers: they end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -27,6 +27,8 @@ type Cluster struct {
 	state clusterState
 	ca    *authority
 	parts map[Part]*Process
+	// real are the real nodes; the slice does not change.
+	real []*RealNode
 }
 
 // Name is the cluster's name in the fleet.
@@ -173,7 +175,7 @@ func (c *Cluster) boot(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		taken := slices.ContainsFunc(Parts(), func(p Part) bool { return !c.Running(p) && bindFailed(c.LogFile(p)) })
+		taken := slices.ContainsFunc(c.Parts(), func(p Part) bool { return !c.Running(p) && bindFailed(c.LogFile(p)) })
 		if !taken || attempt == attempts {
 			return err
 		}
@@ -190,11 +192,15 @@ func (c *Cluster) settle(ctx context.Context) error {
 	if err := c.createNodes(ctx); err != nil {
 		return fmt.Errorf("nodes of %s: %w", c.name, err)
 	}
+	if err := inParallel(c.real, func(n *RealNode) error { return n.boot(ctx) }); err != nil {
+		return err
+	}
 	return c.waitUsable(ctx)
 }
 
 // Wipe replaces the cluster by an empty one under the same address and
-// credentials: another kube-system UID, resourceVersions from the beginning.
+// credentials: another kube-system UID, resourceVersions from the beginning. Its
+// real nodes are made anew, without a pod, under the old names.
 func (c *Cluster) Wipe(ctx context.Context) error {
 	c.kill()
 	if err := os.RemoveAll(c.path("etcd")); err != nil {
@@ -206,8 +212,9 @@ func (c *Cluster) Wipe(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// kill ends all parts at once.
+// kill ends all parts and all real nodes at once.
 func (c *Cluster) kill() {
+	_ = inParallel(c.real, (*RealNode).kill)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = inParallel(Parts(), func(part Part) error {
@@ -226,6 +233,10 @@ func (c *Cluster) snapshot() clusterState {
 	s.Parts = map[Part]*processState{}
 	for part, p := range c.parts {
 		s.Parts[part] = p.saved()
+	}
+	s.Real = nil
+	for _, n := range c.real {
+		s.Real = append(s.Real, n.snapshot())
 	}
 	return s
 }

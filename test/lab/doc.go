@@ -1,7 +1,7 @@
 // Package lab starts a fleet of real Kubernetes control planes on one machine,
 // without Docker: a hub and its members, each with etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and simulated nodes (KWOK). The demo,
-// the integration tests and the benchmarks run on it. It imports nothing of
+// kube-controller-manager, kube-scheduler and nodes, simulated (KWOK) or real
+// (kubelet, containerd, runc). The demo, the integration tests and the benchmarks run on it. It imports nothing of
 // ours, so that what it shows is what a cluster shows.
 //
 //	fleet, err := lab.Start(ctx, lab.Options{Members: 3, Nodes: 3, Audit: true, Log: os.Stderr})
@@ -52,6 +52,37 @@
 //	runs-forever    a pod of restartPolicy Never or OnFailure does not complete
 //	exit-1          such a pod fails instead of completing
 //
+// # Real nodes
+//
+// Options.RealNodes gives each member kubelets that run containers, beside its
+// simulated nodes or, with Options.Nodes 0, instead of them. It takes root, and a
+// machine that lets runc run: [CanRunContainers] says whether it does, and suites
+// that need it skip, loudly, when it does not.
+//
+//	node := fleet.Member("member-1").RealNodes()[0]
+//	node.StopKubelet()                       // containers go on
+//	node.Exec(ctx, "default", "web-0", "main", "/app", "cat", "/data/file")
+//	traffic, err := lab.StartTraffic(ctx, member.RESTConfig(), lab.TrafficOptions{Namespace: "default", Service: "web"})
+//	report := traffic.Stop()                 // report.Failures
+//
+// They are named <cluster>-real-<n>, carry type=real and the other labels that
+// simulated nodes carry, and no taint: in a member with both kinds pods choose by
+// nodeSelector (a pod that does not may land on either). Their room is [RealCPU],
+// [RealMemory] and [RealPods] on every machine, so that a resize can be made to
+// wait. The images are those of [Image], with imagePullPolicy Never.
+//
+// Pods have addresses of 198.18.0.0/15, a /24 per node, and can be reached from
+// this machine and from each other. There is no kube-proxy and no name server:
+// cluster IPs and names of services lead nowhere; [StartTraffic] follows
+// EndpointSlices. Exec, logs and port-forward work through the API server.
+//
+// A kubelet that is away is noticed after 50 s (the node gets NotReady and
+// tainted, its pods not ready), and pods without a toleration of their own are
+// evicted 300 s later: Kubernetes' defaults, which the lab leaves alone.
+//
+// Stop, Kill, Pause and Start of a [Cluster] are about its control plane; its
+// nodes go on, as they would. [Cluster.Wipe] makes the nodes anew.
+//
 // # What it owns
 //
 // Every process is killed by the kernel when the process that called [Start] is
@@ -59,7 +90,10 @@
 // the next Start. A detached fleet (the command lab) outlives its creator; the
 // state file in its directory names its processes by pid and start time, and
 // they carry a random mark in their environment, so that [Down] ends exactly
-// these.
+// these. A real node's processes are in a PID namespace whose first process is
+// such a process, so containers end in the same moment; mounts, network
+// namespaces and links go with them, and cgroups, named by the mark, are removed
+// by Stop, Down or the next Start.
 //
 // The binaries are built on first use from test/lab/binaries into a cache
 // outside the tree: $UNDERWAY_LAB_CACHE, by default underway-lab in the user's

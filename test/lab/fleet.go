@@ -66,7 +66,12 @@ func Start(ctx context.Context, opts Options) (*Fleet, error) {
 		return nil, err
 	}
 	log := newProgress(opts.Log)
-	bin, err := ensureBinaries(ctx, opts.Source, log)
+	if opts.RealNodes > 0 {
+		if err := CanRunContainers(ctx, opts.Source, opts.Log); err != nil {
+			return nil, err
+		}
+	}
+	bin, err := ensureBinaries(ctx, opts.Source, opts.RealNodes > 0, log)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +86,9 @@ func Start(ctx context.Context, opts Options) (*Fleet, error) {
 
 	began := time.Now()
 	log.printf("starting %s and %d members in %s", HubName, len(names), f.dir)
-	f.addCluster(HubName, opts.HubNodes)
+	f.addCluster(HubName, opts.HubNodes, 0)
 	for _, name := range names {
-		f.addCluster(name, opts.Nodes)
+		f.addCluster(name, opts.Nodes, opts.RealNodes)
 	}
 	if err := inParallel(f.clusters, func(c *Cluster) error { return c.boot(ctx) }); err != nil {
 		return nil, errors.Join(err, f.Stop())
@@ -157,7 +162,7 @@ func newFleet(opts Options) (*Fleet, error) {
 	return f, err
 }
 
-func (f *Fleet) addCluster(name string, nodes int) *Cluster {
+func (f *Fleet) addCluster(name string, nodes, realNodes int) *Cluster {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &Cluster{
@@ -167,6 +172,9 @@ func (f *Fleet) addCluster(name string, nodes int) *Cluster {
 		index: len(f.clusters),
 		state: clusterState{Name: name, Nodes: nodes},
 		parts: map[Part]*Process{},
+	}
+	for i := range realNodes {
+		c.real = append(c.real, newRealNode(c, i))
 	}
 	f.clusters = append(f.clusters, c)
 	return c
@@ -205,7 +213,7 @@ func (f *Fleet) Members() []*Cluster {
 	return slices.DeleteFunc(slices.Clone(f.clusters), func(c *Cluster) bool { return c.name == HubName })
 }
 
-// AddMember starts one more member, with as many nodes as the others.
+// AddMember starts one more member, with nodes as the others have.
 func (f *Fleet) AddMember(ctx context.Context, name string) (*Cluster, error) {
 	if !isDNSLabel(name) {
 		return nil, fmt.Errorf("cluster name %q is not a DNS label", name)
@@ -213,7 +221,7 @@ func (f *Fleet) AddMember(ctx context.Context, name string) (*Cluster, error) {
 	if f.Cluster(name) != nil {
 		return nil, fmt.Errorf("two clusters of the name %q", name)
 	}
-	c := f.addCluster(name, f.opts.Nodes)
+	c := f.addCluster(name, f.opts.Nodes, f.opts.RealNodes)
 	if err := c.boot(ctx); err != nil {
 		c.kill()
 		f.mu.Lock()
@@ -281,7 +289,7 @@ func (f *Fleet) Stop() error {
 		c.kill()
 	}
 	// Children of the caller's processes may still run: they carry the mark.
-	err = errors.Join(err, killMarked(f.state.Mark))
+	err = errors.Join(err, killMarked(f.state.Mark), removeCgroups(cgroupName(f.state.Mark)))
 	if f.temp {
 		return errors.Join(err, os.RemoveAll(f.dir))
 	}

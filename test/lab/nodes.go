@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// PoolLabel is on every simulated node, with the value a or b: two node pools.
+// PoolLabel is on every node, with the value a or b: two node pools.
 const PoolLabel = "lab.underway.dev/pool"
 
 // NodeName is the name of the cluster's i-th node.
@@ -49,13 +49,13 @@ func (c *Cluster) node(i int) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				"type":                         "kwok",
-				PoolLabel:                      []string{"a", "b"}[i%2],
+				TypeLabel:                      SimulatedType,
+				PoolLabel:                      pool(i),
 				corev1.LabelHostname:           name,
 				corev1.LabelOSStable:           "linux",
 				corev1.LabelArchStable:         "amd64",
 				corev1.LabelTopologyRegion:     c.name,
-				corev1.LabelTopologyZone:       c.name + []string{"-a", "-b", "-c"}[i%3],
+				corev1.LabelTopologyZone:       c.zone(i),
 				corev1.LabelInstanceTypeStable: "simulated",
 			},
 		},
@@ -75,6 +75,10 @@ func (c *Cluster) node(i int) *corev1.Node {
 	}
 }
 
+// pool and zone are those of the i-th node, simulated or real.
+func pool(i int) string              { return []string{"a", "b"}[i%2] }
+func (c *Cluster) zone(i int) string { return c.name + []string{"-a", "-b", "-c"}[i%3] }
+
 // waitUsable waits until a pod can be created and scheduled: the nodes are ready
 // and not tainted, and the default namespace has its service account.
 func (c *Cluster) waitUsable(ctx context.Context) error {
@@ -89,10 +93,8 @@ func (c *Cluster) waitUsable(ctx context.Context) error {
 		if missing == nil {
 			return nil
 		}
-		for _, part := range Parts() {
-			if !c.Running(part) {
-				return c.errEnded(part)
-			}
+		if err := c.ended(); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -102,14 +104,29 @@ func (c *Cluster) waitUsable(ctx context.Context) error {
 	}
 }
 
+// ended names a part or a kubelet that does not run, with the end of its log.
+func (c *Cluster) ended() error {
+	for _, part := range c.Parts() {
+		if !c.Running(part) {
+			return c.errEnded(part)
+		}
+	}
+	for _, n := range c.real {
+		if !n.KubeletRunning() {
+			return n.errEnded(kubeletPart)
+		}
+	}
+	return nil
+}
+
 // missing says what a pod would wait for.
 func (c *Cluster) missing(ctx context.Context, client kubernetes.Interface) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return err
 	}
-	if len(nodes.Items) < c.state.Nodes {
-		return fmt.Errorf("%d of %d nodes", len(nodes.Items), c.state.Nodes)
+	if want := c.state.Nodes + len(c.real); len(nodes.Items) < want {
+		return fmt.Errorf("%d of %d nodes", len(nodes.Items), want)
 	}
 	for _, node := range nodes.Items {
 		if len(node.Spec.Taints) > 0 {

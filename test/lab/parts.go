@@ -33,6 +33,15 @@ const kwokUser = "system:kwok"
 // Parts are all parts, in the order of starting; stopping goes the other way.
 func Parts() []Part { return []Part{Etcd, APIServer, ControllerManager, Scheduler, KWOK} }
 
+// Parts are the parts of this cluster: all, or all but KWOK in a cluster whose
+// nodes are all real. Real nodes are no parts; see [Cluster.RealNodes].
+func (c *Cluster) Parts() []Part {
+	if len(c.real) > 0 && c.state.Nodes == 0 {
+		return slices.DeleteFunc(Parts(), func(p Part) bool { return p == KWOK })
+	}
+	return Parts()
+}
+
 // ParsePart returns the part of that name.
 func ParsePart(name string) (Part, error) {
 	if p := Part(name); slices.Contains(Parts(), p) {
@@ -42,11 +51,11 @@ func ParsePart(name string) (Part, error) {
 }
 
 // inOrder sorts parts by the order of starting; none named means all.
-func inOrder(parts []Part) []Part {
+func (c *Cluster) inOrder(parts []Part) []Part {
 	if len(parts) == 0 {
-		return Parts()
+		return c.Parts()
 	}
-	return slices.DeleteFunc(Parts(), func(p Part) bool { return !slices.Contains(parts, p) })
+	return slices.DeleteFunc(c.Parts(), func(p Part) bool { return !slices.Contains(parts, p) })
 }
 
 // Start starts the parts that do not run (none named: all) and waits until the
@@ -56,14 +65,10 @@ func (c *Cluster) Start(ctx context.Context, parts ...Part) error {
 }
 
 func (c *Cluster) start(ctx context.Context, parts ...Part) error {
-	if c.ca == nil {
-		ca, err := loadAuthority(c.path("pki"))
-		if err != nil {
-			return err
-		}
-		c.ca = ca
+	if err := c.loadAuthority(); err != nil {
+		return err
 	}
-	for _, part := range inOrder(parts) {
+	for _, part := range c.inOrder(parts) {
 		if c.Running(part) {
 			continue
 		}
@@ -86,9 +91,19 @@ func (c *Cluster) start(ctx context.Context, parts ...Part) error {
 	return nil
 }
 
+// loadAuthority reads the authority of a cluster of a fleet that was opened.
+func (c *Cluster) loadAuthority() error {
+	if c.ca != nil {
+		return nil
+	}
+	ca, err := loadAuthority(c.path("pki"))
+	c.ca = ca
+	return err
+}
+
 // Stop ends the parts (none named: all) in good order and waits for their end.
 func (c *Cluster) Stop(parts ...Part) error {
-	ordered := inOrder(parts)
+	ordered := c.inOrder(parts)
 	slices.Reverse(ordered)
 	for _, part := range ordered {
 		if p := c.process(part); p != nil {
@@ -126,7 +141,7 @@ func (c *Cluster) Restart(ctx context.Context, parts ...Part) error {
 
 func (c *Cluster) each(parts []Part, do func(*Process) error) error {
 	var errs []error
-	for _, part := range inOrder(parts) {
+	for _, part := range c.inOrder(parts) {
 		if p := c.process(part); p != nil {
 			errs = append(errs, do(p))
 		}
@@ -140,15 +155,15 @@ func (c *Cluster) command(part Part) command {
 	cmd := command{name: c.name + "/" + string(part), log: c.LogFile(part)}
 	switch part {
 	case Etcd:
-		cmd.path, cmd.args = c.fleet.bin.etcd, c.etcdArgs()
+		cmd.path, cmd.args = c.fleet.bin[etcdBinary], c.etcdArgs()
 	case APIServer:
-		cmd.path, cmd.args = c.fleet.bin.controlPlane, c.apiServerArgs()
+		cmd.path, cmd.args = c.fleet.bin[controlPlaneBinary], c.apiServerArgs()
 	case ControllerManager:
-		cmd.path, cmd.args = c.fleet.bin.controlPlane, c.controllerManagerArgs()
+		cmd.path, cmd.args = c.fleet.bin[controlPlaneBinary], c.controllerManagerArgs()
 	case Scheduler:
-		cmd.path, cmd.args = c.fleet.bin.controlPlane, c.schedulerArgs()
+		cmd.path, cmd.args = c.fleet.bin[controlPlaneBinary], c.schedulerArgs()
 	case KWOK:
-		cmd.path, cmd.args = c.fleet.bin.kwok, c.kwokArgs()
+		cmd.path, cmd.args = c.fleet.bin[kwokBinary], c.kwokArgs()
 	}
 	// The control plane is one binary; the name picks the part.
 	cmd.arg0 = string(part)
@@ -189,6 +204,10 @@ func (c *Cluster) apiServerArgs() []string {
 		"--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
+		// For exec and logs of pods on real nodes, whose names nobody resolves.
+		"--kubelet-client-certificate=" + c.path("pki", kubeletClient+".crt"),
+		"--kubelet-client-key=" + c.path("pki", kubeletClient+".key"),
+		"--kubelet-preferred-address-types=InternalIP",
 		"--event-ttl=1h",
 	}
 	if c.fleet.opts.Audit {

@@ -59,7 +59,21 @@ func createPKI(dir, cluster string) (*authority, error) {
 	if err := writeFiles(dir, map[string][]byte{"apiserver.crt": cert, "apiserver.key": key}); err != nil {
 		return nil, err
 	}
+	if err := ca.writeClient(dir, kubeletClient); err != nil {
+		return nil, err
+	}
 	return ca, createServiceAccountKey(dir)
+}
+
+// kubeletClient is who the API server is at the kubelets.
+const kubeletClient = "kube-apiserver-kubelet-client"
+
+func (a *authority) writeClient(dir, user string) error {
+	cert, key, err := a.client(user, nil, validFor)
+	if err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{user + ".crt": cert, user + ".key": key})
 }
 
 func newAuthority(dir, cluster string) (*authority, error) {

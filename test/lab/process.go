@@ -18,6 +18,9 @@ type Process struct {
 	log   string
 	pid   int
 	start uint64
+	// group is set when signals go to the process's group: it is a parent that
+	// stays for a child in another PID namespace.
+	group bool
 
 	// done is closed when a child has ended; nil for a process that is not ours
 	// to wait for.
@@ -35,6 +38,9 @@ type command struct {
 	env    []string
 	log    string
 	detach bool
+	// namespaces are the CLONE_NEW* flags of the namespaces that it begins in.
+	namespaces uintptr
+	group      bool
 }
 
 // startProcess starts a process whose output goes to a log file. Unless it is
@@ -57,7 +63,7 @@ func startProcess(c command) (*Process, error) {
 	}
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: c.namespaces}
 	if c.detach {
 		cmd.SysProcAttr.Setsid = true
 	} else {
@@ -67,7 +73,7 @@ func startProcess(c command) (*Process, error) {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 
-	p := &Process{name: c.name, log: c.log, done: make(chan struct{})}
+	p := &Process{name: c.name, log: c.log, group: c.group, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -131,7 +137,22 @@ func (p *Process) Kill() error {
 		return err
 	}
 	_ = p.Wait()
-	return nil
+	return p.waitGroup()
+}
+
+// waitGroup waits for the end of the group, whose leader has ended: its child may
+// still be dying, and who starts its successor must not meet it.
+func (p *Process) waitGroup() error {
+	if !p.group {
+		return nil
+	}
+	for range 500 {
+		if err := syscall.Kill(-p.pid, 0); errors.Is(err, syscall.ESRCH) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("%s: its process group %d does not end", p.name, p.pid)
 }
 
 // Stop asks the process to end (SIGTERM), and kills it after the grace.
@@ -150,7 +171,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	}()
 	select {
 	case <-ended:
-		return nil
+		return p.waitGroup()
 	case <-time.After(grace):
 		return p.Kill()
 	}
@@ -168,7 +189,11 @@ func (p *Process) Signal(s syscall.Signal) error {
 	if !p.Alive() {
 		return nil
 	}
-	if err := syscall.Kill(p.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	to := p.pid
+	if p.group {
+		to = -p.pid
+	}
+	if err := syscall.Kill(to, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("sending %s to %s (pid %d): %w", s, p.name, p.pid, err)
 	}
 	return nil

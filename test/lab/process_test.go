@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,9 @@ const helperVariable = "UNDERWAY_LAB_TEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperVariable); dir != "" {
+		if os.Getenv(helperVariable+"_REAL") != "" {
+			ownRealNode(dir)
+		}
 		ownProcesses(dir, os.Getenv(helperVariable+"_DETACH") != "")
 	}
 	os.Exit(m.Run())
@@ -37,6 +41,17 @@ func ownProcesses(dir string, detach bool) {
 			os.Exit(1)
 		}
 		fmt.Println(p.PID())
+	}
+	fmt.Println("done")
+	select {}
+}
+
+// ownRealNode starts a member with a real node, says so, and waits to be killed.
+func ownRealNode(dir string) {
+	_, err := Start(context.Background(), Options{Dir: dir, Members: 1, RealNodes: 1, Log: os.Stderr})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
 	}
 	fmt.Println("done")
 	select {}

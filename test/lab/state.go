@@ -26,6 +26,7 @@ type fleetState struct {
 	Up        bool           `json:"up"`
 	Audit     bool           `json:"audit"`
 	Nodes     int            `json:"nodes"`
+	RealNodes int            `json:"realNodes,omitempty"`
 	Source    string         `json:"source"`
 	Clusters  []clusterState `json:"clusters"`
 	Processes []processState `json:"processes,omitempty"`
@@ -36,6 +37,7 @@ type clusterState struct {
 	Nodes int                    `json:"nodes"`
 	Ports ports                  `json:"ports"`
 	Parts map[Part]*processState `json:"parts,omitempty"`
+	Real  []nodeState            `json:"real,omitempty"`
 }
 
 type processState struct {
@@ -43,6 +45,13 @@ type processState struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 	Log   string `json:"log,omitempty"`
+	Group bool   `json:"group,omitempty"`
+}
+
+// nodeState is what is kept of a real node.
+type nodeState struct {
+	Port  int                        `json:"port"`
+	Parts map[nodePart]*processState `json:"parts,omitempty"`
 }
 
 func statePath(dir string) string { return filepath.Join(dir, "fleet.json") }
@@ -51,12 +60,13 @@ func newState(opts Options) fleetState {
 	pid := os.Getpid()
 	start, _ := startTime(pid)
 	return fleetState{
-		Mark:     rand.Text(),
-		Owner:    processState{PID: pid, Start: start},
-		Detached: opts.Detach,
-		Audit:    opts.Audit,
-		Nodes:    opts.Nodes,
-		Source:   opts.Source,
+		Mark:      rand.Text(),
+		Owner:     processState{PID: pid, Start: start},
+		Detached:  opts.Detach,
+		Audit:     opts.Audit,
+		Nodes:     opts.Nodes,
+		RealNodes: opts.RealNodes,
+		Source:    opts.Source,
 	}
 }
 
@@ -84,11 +94,11 @@ func (f *Fleet) save() error {
 }
 
 func (p *Process) saved() *processState {
-	return &processState{Name: p.name, PID: p.pid, Start: p.start, Log: p.log}
+	return &processState{Name: p.name, PID: p.pid, Start: p.start, Log: p.log, Group: p.group}
 }
 
 func (s *processState) process() *Process {
-	return &Process{name: s.Name, pid: s.PID, start: s.Start, log: s.Log}
+	return &Process{name: s.Name, pid: s.PID, start: s.Start, log: s.Log, group: s.Group}
 }
 
 func readState(dir string) (*fleetState, error) {
@@ -120,14 +130,18 @@ func Open(dir string, opts Options) (*Fleet, error) {
 		return nil, fmt.Errorf("the fleet in %s did not come up", dir)
 	}
 	opts.Dir, opts.Detach, opts.Audit, opts.Nodes, opts.Source = dir, s.Detached, s.Audit, s.Nodes, s.Source
+	opts.RealNodes = s.RealNodes
 	f := &Fleet{dir: dir, opts: opts, state: *s, log: newProgress(opts.Log)}
-	f.bin, err = findBinaries(opts.Source)
+	f.bin, _, err = binaryPaths(opts.Source, opts.RealNodes > 0)
 	if err != nil {
 		return nil, err
 	}
 	for _, saved := range s.Clusters {
-		c := f.addCluster(saved.Name, saved.Nodes)
+		c := f.addCluster(saved.Name, saved.Nodes, len(saved.Real))
 		c.state.Ports = saved.Ports
+		for i, n := range saved.Real {
+			c.real[i].restore(n)
+		}
 		for part, p := range saved.Parts {
 			c.parts[part] = p.process()
 		}
@@ -176,6 +190,12 @@ func Down(dir string) error {
 	}
 	var left []*Process
 	for _, c := range s.Clusters {
+		// A node's first process takes all others of the node with it.
+		for _, n := range c.Real {
+			for _, p := range n.Parts {
+				left = append(left, p.process())
+			}
+		}
 		for _, p := range c.Parts {
 			left = append(left, p.process())
 		}
@@ -187,6 +207,9 @@ func Down(dir string) error {
 		return err
 	}
 	if err := killMarked(s.Mark); err != nil {
+		return err
+	}
+	if err := removeCgroups(cgroupName(s.Mark)); err != nil {
 		return err
 	}
 	// The state goes last: a Down that was cut short can be done again.

@@ -34,6 +34,9 @@ const (
 	ConditionInPlaceUpdateReady = "InPlaceUpdateReady"
 	// ReasonStartInPlaceUpdate is the reason of InPlaceUpdateReady=False.
 	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"
+	// EnvContainerBarrier is the environment variable that holds a container's start back until its turn comes: it reads the
+	// key p_<priority> of a ConfigMap.
+	EnvContainerBarrier = "KRUISE_CONTAINER_BARRIER"
 	// AnnotationDeletionCost ranks pods for scale-in; lower goes first.
 	AnnotationDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
 )

@@ -1,9 +1,11 @@
-// Command controlplane is kube-apiserver, kube-controller-manager and
-// kube-scheduler in one binary; the name it is started by picks the part.
-// One binary shares its text pages and is linked once instead of three times.
+// Command controlplane is kube-apiserver, kube-controller-manager,
+// kube-scheduler and kubelet in one binary; the name it is started by picks the
+// part. One binary shares its text pages and is linked once instead of four
+// times.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -23,11 +26,12 @@ func main() {
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
 	name := filepath.Base(os.Args[0])
 	build, ok := parts[name]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "controlplane: started as %q; start it as kube-apiserver, kube-controller-manager or kube-scheduler\n", name)
+		fmt.Fprintf(os.Stderr, "controlplane: started as %q; start it as kube-apiserver, kube-controller-manager, kube-scheduler or kubelet\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(build()))

@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,7 +42,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&a.dir, "dir", "", "where the fleet lives (default: out/lab of this repository)")
-	root.AddCommand(a.up(), a.down(), a.status(), a.kubeconfig(), a.run(), a.kill(), a.build(), a.wipe())
+	root.AddCommand(a.up(), a.down(), a.status(), a.kubeconfig(), a.run(), a.kill(), a.build(), a.wipe(), a.kubelet())
 	root.AddCommand(
 		a.parts("stop", "End parts of a cluster; data and ports stay", func(_ context.Context, c *lab.Cluster, p []lab.Part) error { return c.Stop(p...) }),
 		a.parts("start", "Start parts of a cluster that do not run", func(ctx context.Context, c *lab.Cluster, p []lab.Part) error { return c.Start(ctx, p...) }),
@@ -99,6 +101,7 @@ func find(f *lab.Fleet, name string) (*lab.Cluster, error) {
 
 func (a *app) up() *cobra.Command {
 	opts := lab.Options{Log: os.Stderr, Detach: true}
+	nodes := "3"
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a fleet and leave it running",
@@ -109,6 +112,9 @@ func (a *app) up() *cobra.Command {
 				return err
 			}
 			opts.Dir = dir
+			if err := setNodes(&opts, nodes); err != nil {
+				return err
+			}
 			f, err := lab.Start(cmd.Context(), opts)
 			if err != nil {
 				return err
@@ -120,10 +126,25 @@ func (a *app) up() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&opts.Members, "members", 3, "how many members")
-	cmd.Flags().IntVar(&opts.Nodes, "nodes", 3, "simulated nodes per member")
+	cmd.Flags().StringVar(&nodes, "nodes", nodes, "simulated nodes per member, or \"real\" for real nodes instead")
+	cmd.Flags().IntVar(&opts.RealNodes, "real-nodes", 0, "real nodes per member, beside the simulated ones; with --nodes real 1 if not given (root needed)")
 	cmd.Flags().IntVar(&opts.HubNodes, "hub-nodes", 1, "simulated nodes of the hub")
 	cmd.Flags().BoolVar(&opts.Audit, "audit", false, "write an audit log per cluster")
 	return cmd
+}
+
+// setNodes reads the flag nodes: how many are simulated, or that all are real.
+func setNodes(opts *lab.Options, nodes string) error {
+	if nodes == nodesReal {
+		opts.Nodes, opts.RealNodes = 0, max(1, opts.RealNodes)
+		return nil
+	}
+	n, err := strconv.Atoi(nodes)
+	if err != nil || n < 0 {
+		return fmt.Errorf("--nodes %s: want a number, or real", nodes)
+	}
+	opts.Nodes = n
+	return nil
 }
 
 func (a *app) down() *cobra.Command {
@@ -141,15 +162,37 @@ func (a *app) down() *cobra.Command {
 	}
 }
 
+// The kinds of nodes, as flags name them.
+const (
+	nodesReal      = "real"
+	nodesSimulated = "simulated"
+)
+
 func (a *app) build() *cobra.Command {
-	return &cobra.Command{
+	var nodes string
+	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build the binaries that up would build first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return lab.Build(cmd.Context(), "", os.Stderr)
+			switch nodes {
+			case nodesReal, nodesSimulated:
+				return lab.Build(cmd.Context(), "", nodes == nodesReal, os.Stderr)
+			case "":
+				if err := lab.Build(cmd.Context(), "", false, os.Stderr); err != nil {
+					return err
+				}
+				if err := lab.CanRunContainers(cmd.Context(), "", os.Stderr); err != nil {
+					fmt.Fprintf(os.Stderr, "lab: SKIPPED real nodes: %v\n", err)
+				}
+				return nil
+			default:
+				return fmt.Errorf("--nodes %s: want real or simulated", nodes)
+			}
 		},
 	}
+	cmd.Flags().StringVar(&nodes, "nodes", "", "for real or simulated nodes (default: for real ones if a container runs here)")
+	return cmd
 }
 
 func (a *app) status() *cobra.Command {
@@ -164,6 +207,13 @@ func (a *app) status() *cobra.Command {
 			}
 			for _, c := range append([]*lab.Cluster{f.Hub()}, f.Members()...) {
 				fmt.Printf("%-16s %-26s %s\n", c.Name(), c.Server(), health(c))
+				for _, n := range c.RealNodes() {
+					state := "kubelet running"
+					if !n.KubeletRunning() {
+						state = "kubelet not running"
+					}
+					fmt.Printf("  %-24s %-16s %s\n", n.Name(), state, n.KubeletLog())
+				}
 			}
 			for _, p := range f.Processes() {
 				state := "ended"
@@ -178,7 +228,7 @@ func (a *app) status() *cobra.Command {
 }
 
 func health(c *lab.Cluster) string {
-	down := slices.DeleteFunc(lab.Parts(), c.Running)
+	down := slices.DeleteFunc(c.Parts(), c.Running)
 	if len(down) == 0 {
 		return "running"
 	}
@@ -251,6 +301,39 @@ func (a *app) wipe() *cobra.Command {
 				return err
 			}
 			return c.Wipe(cmd.Context())
+		},
+	}
+}
+
+// kubelet acts on the kubelet of a real node.
+func (a *app) kubelet() *cobra.Command {
+	actions := map[string]func(context.Context, *lab.RealNode) error{
+		"start":  func(ctx context.Context, n *lab.RealNode) error { return n.StartKubelet(ctx) },
+		"stop":   func(_ context.Context, n *lab.RealNode) error { return n.StopKubelet() },
+		"kill":   func(_ context.Context, n *lab.RealNode) error { return n.KillKubelet() },
+		"pause":  func(_ context.Context, n *lab.RealNode) error { return n.PauseKubelet() },
+		"resume": func(_ context.Context, n *lab.RealNode) error { return n.ResumeKubelet() },
+	}
+	names := slices.Sorted(maps.Keys(actions))
+	return &cobra.Command{
+		Use:   "kubelet " + strings.Join(names, "|") + " NODE",
+		Short: "Act on the kubelet of a real node; its containers go on",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			act := actions[args[0]]
+			if act == nil {
+				return fmt.Errorf("no action %q; there are %s", args[0], strings.Join(names, ", "))
+			}
+			f, err := a.open()
+			if err != nil {
+				return err
+			}
+			for _, c := range f.Members() {
+				if n := c.RealNode(args[1]); n != nil {
+					return act(cmd.Context(), n)
+				}
+			}
+			return fmt.Errorf("no real node %q", args[1])
 		},
 	}
 }
