@@ -5,10 +5,14 @@ SHELL := /usr/bin/env bash
 
 CONTROLLER_GEN_VERSION := v0.23.0
 GOLANGCI_VERSION       := v2.15.0
+GOTESTSUM_VERSION      := v1.13.0
 
 BIN := $(CURDIR)/bin
 CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
+# One line a package, and at the end what failed and what was skipped, counted and with its reason.
+GOTEST := $(GOTESTSUM) --format pkgname --
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
 
@@ -42,18 +46,18 @@ build: ## The hub, the member agent and the kubectl plugin, into bin/.
 test: test-unit test-lab ## Everything CI runs.
 
 .PHONY: test-unit
-test-unit: ## Tests without a cluster, under 3 minutes.
-	go test -timeout 10m ./...
+test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
+	$(GOTEST) -timeout 10m ./...
 
 .PHONY: test-lab
-test-lab: ## Tests on real control planes, one fleet per suite, one suite after the other.
+test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite, two suites at once: they mostly wait.
 	go run ./test/lab/cmd/lab build
-	go test -tags lab -count 1 -p 1 -timeout 40m ./test/...
+	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m ./test/...
 
 .PHONY: test-node
-test-node: ## The part of test-lab on real kubelets, containerd and runc; needs root (docs/lab.md).
+test-node: $(GOTESTSUM) ## The part of test-lab on real kubelets, containerd and runc; needs root (docs/lab.md).
 	go run ./test/lab/cmd/lab build
-	go test -tags lab -count 1 -timeout 20m -v ./test/node
+	$(GOTESTSUM) --format testname -- -tags lab -count 1 -timeout 20m ./test/node
 
 .PHONY: measure
 measure: ## Recreate against in place on a real node, 20 pods each, as a table (docs/in-place-measured.md).
@@ -101,3 +105,8 @@ $(GOLANGCI):
 	@mkdir -p $(BIN)
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(BIN)/golangci-lint $@
+
+$(GOTESTSUM):
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
+	mv $(BIN)/gotestsum $@

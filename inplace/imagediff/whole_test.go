@@ -121,6 +121,16 @@ func TestResources(t *testing.T) {
 			older: web(`{"limits":{"memory":"1Gi"}}`, `,"env":[{"name":"GOMEMLIMIT","valueFrom":{"resourceFieldRef":{"resource":"limits.memory"}}}]`),
 			newer: web(`{"limits":{"memory":"2Gi"}}`, `,"env":[{"name":"GOMEMLIMIT","valueFrom":{"resourceFieldRef":{"resource":"limits.memory"}}}]`), refused: []string{"limits.memory of container web: is read by spec.containers[web].env[GOMEMLIMIT]"},
 		},
+		"a limit that another container's environment reads, though its resize restarts the one": {
+			older:   `{"spec":{"containers":[{"name":"web","image":"a","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}],"resources":{"requests":{"cpu":"1"}}},{"name":"side","image":"s","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}],"env":[{"name":"C","valueFrom":{"resourceFieldRef":{"containerName":"web","resource":"requests.cpu"}}}]}]}}`,
+			newer:   `{"spec":{"containers":[{"name":"web","image":"a","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}],"resources":{"requests":{"cpu":"2"}}},{"name":"side","image":"s","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}],"env":[{"name":"C","valueFrom":{"resourceFieldRef":{"containerName":"web","resource":"requests.cpu"}}}]}]}}`,
+			refused: []string{"requests.cpu of container web: is read by spec.containers[side].env[C]"},
+		},
+		"resources of the pod decide the class": {
+			older: `{"spec":{"resources":{"requests":{"cpu":"4"}},"containers":[{"name":"web","image":"a:1","resources":{"requests":{"cpu":"1"}}}]}}`,
+			newer: `{"spec":{"resources":{"requests":{"cpu":"4"}},"containers":[{"name":"web","image":"a:1","resources":{"requests":{"cpu":"0"}}}]}}`,
+			want:  change(nil, list("cpu", "0")),
+		},
 		"another resource than the environment reads": {
 			older: web(`{"limits":{"memory":"1Gi"},"requests":{"cpu":"1"}}`, `,"env":[{"name":"L","valueFrom":{"resourceFieldRef":{"resource":"limits.memory"}}}]`),
 			newer: web(`{"limits":{"memory":"1Gi"},"requests":{"cpu":"2"}}`, `,"env":[{"name":"L","valueFrom":{"resourceFieldRef":{"resource":"limits.memory"}}}]`), want: change(nil, list("cpu", "2")),

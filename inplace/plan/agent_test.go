@@ -165,7 +165,7 @@ func (a *agent) checkProven(pods []inplace.Pod) error {
 			continue
 		}
 		if err := a.checkRuns(sim); err != nil {
-			return fmt.Errorf("called complete: %w", err)
+			return fmt.Errorf("called complete: %w\nstate %s\nstatus %+v\ntracked %v, seen %+v", err, sim.truth().Annotations[appsv1alpha1.AnnotationInPlaceState], p.Containers, a.w.tracked, p.Seen)
 		}
 		for _, want := range living(sim.truth()) {
 			c := p.State.Resources[want.Name]

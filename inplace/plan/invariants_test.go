@@ -188,9 +188,8 @@ func (s *story) event() {
 		w.crash(p)
 	case k < 81 && p != nil:
 		p.healthy = !p.healthy
-	case k < 82 && p != nil && w.tracked && !w.mute:
-		// Who reports no resources, and dies between observing a resize and making it, cannot be found out.
-		p.stopped = !p.stopped
+	case k < 82 && p != nil && w.tracked:
+		p.stopped = !p.stopped && !w.owes(p)
 	case k < 83 && p != nil && s.rng.IntN(2) == 0:
 		w.remove(p)
 	case k < 83 && p != nil:

@@ -343,6 +343,19 @@ func (w *world) container(p *simPod, want corev1.Container) {
 	}
 }
 
+// owes reports whether the kubelet has observed what it has not acted on. One that dies just then, for longer than the
+// quiet time, is the known limit of the proof by quiet time (DESIGN.md): the model's kubelets die before or after.
+func (w *world) owes(p *simPod) bool {
+	pod := p.truth()
+	if pod == nil || pod.Generation != pod.Status.ObservedGeneration {
+		return false
+	}
+	return slices.ContainsFunc(living(pod), func(want corev1.Container) bool {
+		c := p.real[want.Name]
+		return c != nil && (c.image != want.Image || c.cpu != cpuOf(want))
+	})
+}
+
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("containerd://%d", w.ids)

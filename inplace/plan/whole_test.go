@@ -267,6 +267,49 @@ func TestB067WithoutAGate(t *testing.T) {
 	}
 }
 
+// A pod without a gate that is under way counts as down, goes on first to a newer target, and holds up only pods that serve.
+func TestB067OneIsUnderWay(t *testing.T) {
+	t.Parallel()
+	mixed := func() []inplace.Pod {
+		p := pods("uOOn")
+		p[0].Gate, p[0].Ready, p[0].Available = inplace.GateNone, true, true
+		p[3].Gate = inplace.GateNone
+		return p
+	}
+	in := intent(4, 0, 2)
+	in.PatchUndrained = true
+	if diff := cmp.Diff([]string{"Update n3"}, writes(plan.Next(in, mixed(), now))); diff != "" {
+		t.Errorf("pods with a gate wait for the budget, one that does not serve for nothing: %s", diff)
+	}
+	in.MaxUnavailable = 3
+	if diff := cmp.Diff([]string{"Drain O1", "Update n3"}, writes(plan.Next(in, mixed(), now))); diff != "" {
+		t.Error(diff)
+	}
+	in.Update, in.Partition = app(3), 3
+	in.Revisions = append(in.Revisions, in.Update)
+	p := mixed()
+	p[3].Ready, p[3].Available = true, true
+	if diff := cmp.Diff([]string{"Update u0"}, writes(plan.Next(in, p, now))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What another controller parked on a pod in service is begun when the budget allows it.
+func TestAParkedUpdateWaitsForTheBudget(t *testing.T) {
+	t.Parallel()
+	p := pods("OOO")
+	for i := range p {
+		p[i].Revision, p[i].Parked = "web-2", &inplace.Parked{Revision: "web-2", ContainerImages: map[string]string{"web": "app:v2"}}
+	}
+	d := plan.Next(intent(3, 0, 1), p, now)
+	if diff := cmp.Diff([]string{"Drain O0"}, writes(d)); diff != "" {
+		t.Error(diff)
+	}
+	if d = plan.Next(intent(3, 0, 0), p, now); len(writes(d)) != 0 {
+		t.Errorf("%v", writes(d))
+	}
+}
+
 // B065: pods of a paused or OnDelete workload come into service like any other.
 func TestB065NewPodsOfAPausedWorkload(t *testing.T) {
 	t.Parallel()

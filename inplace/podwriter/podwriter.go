@@ -73,15 +73,20 @@ func New(c client.Client) *Writer {
 
 // Do carries out a decision: patches in parallel, then deletes and creates in slow-start batches (1, 2, 4, ...) that stop
 // at the first batch with a failure. It goes on after a failed patch and returns what was done beside the joined errors.
+// Creates in a namespace that is being deleted stop and are no error: the workload goes with it.
 func (w *Writer) Do(ctx context.Context, d inplace.Decision) (Result, error) {
 	t := &track{}
-	errs := []error{
-		parallel(len(d.Patches), func(i int) error { return w.patch(ctx, d.Patches[i], t) }),
-		slowStart(len(d.Deletes), func(i int) error { return w.delete(ctx, d.Deletes[i], t) }),
-		slowStart(len(d.Creates), func(i int) error { return w.create(ctx, d.Creates[i], t) }),
+	patched := parallel(len(d.Patches), func(i int) error { return w.patch(ctx, d.Patches[i], t) })
+	deleted := slowStart(len(d.Deletes), func(i int) error { return w.delete(ctx, d.Deletes[i], t) })
+	created := slowStart(len(d.Creates), func(i int) error { return w.create(ctx, d.Creates[i], t) })
+	if errors.Is(created, errNamespaceEnds) {
+		created = nil
 	}
-	return t.result, errors.Join(errs...)
+	return t.result, errors.Join(patched, deleted, created)
 }
+
+// errNamespaceEnds stops creating pods in a namespace that is being deleted.
+var errNamespaceEnds = errors.New("the namespace is being deleted")
 
 // handle is a pod for a request whose answer we want little of: only metadata is sent back and decoded.
 func handle(ref inplace.Ref) *metav1.PartialObjectMetadata {
@@ -169,6 +174,8 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	case apierrors.IsAlreadyExists(err):
 		t.count(&t.result.AlreadyExists)
 		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errNamespaceEnds
 	default:
 		t.failed(err, inplace.Ref{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		return fmt.Errorf("creating pod %s/%s: %w", pod.GetNamespace(), pod.GetName(), err)

@@ -362,3 +362,24 @@ func TestAFailedPatchDoesNotStopTheOthers(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+// TestANamespaceThatEndsIsNoError: its pods go before its workloads do; making them anew is asked once and not told.
+func TestANamespaceThatEndsIsNoError(t *testing.T) {
+	t.Parallel()
+	c := counting{fail: func(string, string) error {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("unable to create new content"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return err
+	}}
+	w := podwriter.New(c.client(t))
+	var d inplace.Decision
+	for i := range 5 {
+		d.Creates = append(d.Creates, inplace.Create{Object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "ns", "name": fmt.Sprintf("web-%d", i)},
+		}}})
+	}
+	result, err := w.Do(t.Context(), d)
+	if err != nil || result.Created != 0 || len(result.Unsure) > 0 || c.calls["create"] != 1 {
+		t.Errorf("%v, %+v, %v", err, result, c.calls)
+	}
+}

@@ -188,6 +188,36 @@ func TestResourcesInBatches(t *testing.T) {
 	}
 }
 
+// A resize that waits for room, or is refused for good, does not hold up the next batch, and is not forgotten by it.
+func TestNextBatchBesideAResize(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*inplace.Pod){
+		"Deferred": func(p *inplace.Pod) {
+			p.Container("c1").Resources, p.Resize = cpu("2"), inplace.Resize{Pending: inplace.ResizeDeferred}
+		},
+		"refused for good": func(p *inplace.Pod) { p.Seen.ResizeRefused = &inplace.ResizeRefusal{Final: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := ordered()
+			p.Container("c1").Resources, p.Container("c1").RunningResources = cpu("1"), new(cpu("1"))
+			u := toImages("c1", "c2")
+			u.Change.Resources = map[string]corev1.ResourceRequirements{"c1": cpu("2")}
+			p = restart(apply(t, p, step.Next(p, u, now).Patch), "c1")
+			change(&p)
+			patch := step.Next(p, step.Update{}, now).Patch
+			if patch == nil || cmp.Diff(images("c2"), patch.Images) != "" || !inplace.SameResources(cpu("2"), state(t, patch).Resources["c1"]) {
+				t.Fatalf("%+v", patch)
+			}
+			p = restart(apply(t, p, patch), "c2")
+			change(&p)
+			if o := step.Next(p, step.Update{}, now); o.Patch == nil || o.Patch.Kind != inplace.PatchReturn || step.Prove(p, step.Update{}, now).Done {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
 // What OpenKruise left between two batches is done in the same order, with the metadata that it held back.
 func TestBatchesOfOpenKruise(t *testing.T) {
 	t.Parallel()

@@ -111,17 +111,19 @@ func proveNext(p *inplace.Pod, u *Update, proof Proof) Proof {
 	if why := blocked(p, u); why != "" {
 		return Proof{Missing: "the next containers of its update cannot be patched: " + why, Reason: ReasonNotProven, Hopeless: true}
 	}
-	if !proof.Done && (!proof.Settled || proof.Hopeless || proof.resizeDue) {
+	if !proof.Done && (!proof.Settled || proof.resizeDue) {
 		proof.Settled = false
 		return proof
 	}
-	next := Proof{Missing: "further containers of its update are patched next", Reason: ReasonNotProven, batchDue: true}
+	// A resize that waits for room, or is given up, does not hold up the containers that follow.
+	next := Proof{Missing: "further containers of its update are patched next", Reason: ReasonNotProven, Hopeless: proof.Hopeless, batchDue: true}
 	if p.State.PreCheckBeforeNext == nil {
 		return next
 	}
 	for _, name := range p.State.PreCheckBeforeNext.ContainersRequiredReady {
 		if c := p.Container(name); c != nil && !c.Ready {
-			return Proof{Missing: fmt.Sprintf("container %s must be ready before the next ones are patched", name), Reason: ReasonNotProven}
+			next.Missing, next.batchDue = fmt.Sprintf("container %s must be ready before the next ones are patched", name), false
+			return next
 		}
 	}
 	return next

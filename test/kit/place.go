@@ -79,6 +79,7 @@ func indent(spec string) string {
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
+// Make creates an object of the namespace from YAML.
 func (p Place) Make(text string) {
 	p.Helper()
 	var object map[string]any
@@ -100,6 +101,7 @@ func (p Place) Merge(name, text string) {
 	}
 }
 
+// TryMerge is Merge for what may be refused.
 func (p Place) TryMerge(name, text string) error {
 	body, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -119,6 +121,7 @@ func (p Place) Image(name, image string) {
 	}
 }
 
+// CloneSet reads a CloneSet.
 func (p Place) CloneSet(name string) *appsv1alpha1.CloneSet {
 	p.Helper()
 	cs := &appsv1alpha1.CloneSet{}
@@ -208,13 +211,16 @@ func Text(v any) string {
 	return string(b)
 }
 
+// Condition reads a condition of a CloneSet, nil when it has none of that type.
 func (p Place) Condition(name, kind string) *metav1.Condition {
 	p.Helper()
 	return meta.FindStatusCondition(p.CloneSet(name).Status.Conditions, kind)
 }
 
+// PodReady says whether a pod is Ready.
 func PodReady(pod *corev1.Pod) bool { return PodCondition(pod, corev1.PodReady) }
 
+// PodCondition says whether a pod has a condition and it is True.
 func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	c := condition(pod, kind)
 	return c != nil && c.Status == corev1.ConditionTrue
@@ -236,6 +242,7 @@ type Identity struct {
 	Node string
 }
 
+// Identities are those of pods, by name.
 func Identities(pods map[string]*corev1.Pod) map[string]Identity {
 	out := map[string]Identity{}
 	for name, pod := range pods {
@@ -244,6 +251,7 @@ func Identities(pods map[string]*corev1.Pod) map[string]Identity {
 	return out
 }
 
+// Restarts is how often the containers of a pod restarted in all, init containers and native sidecars left out.
 func Restarts(pod *corev1.Pod) int32 {
 	var n int32
 	for _, s := range pod.Status.ContainerStatuses {

@@ -5,8 +5,10 @@ package node
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,13 +209,17 @@ func TestImageNeverPull(t *testing.T) {
 		return ""
 	})
 	since := p.CloneSet("web").Status.Underway.Broken[0].Since
-	p.During(5*time.Second, func() string {
+	// The kubelet names the restart back-off of the container before, which ended well, in turn with the image: that is one
+	// trouble, and no crash of an image that never ran.
+	waited := p.waitsOf(broken)
+	p.During(15*time.Second, func() string {
 		u := p.CloneSet("web").Status.Underway
-		if n := p.On(lab.Image(lab.AppImage, "v1")); n != 3 || len(u.Broken) != 1 || !u.Broken[0].Since.Equal(since) {
-			return fmt.Sprintf("%d pods are on v1, want 3; since %s; underway %s", n, since, kit.Text(u))
+		if n := p.On(lab.Image(lab.AppImage, "v1")); n != 3 || len(u.Broken) != 1 || u.Broken[0].Reason != "ErrImageNeverPull" || !u.Broken[0].Since.Equal(since) {
+			return fmt.Sprintf("%d pods are on v1, want 3; since %s; underway %s; the kubelet said %v", n, since, kit.Text(u), waited.all())
 		}
 		return ""
 	})
+	t.Logf("the kubelet said %v", waited.all())
 	p.tag("v2")
 	// The broken pod is the first to go.
 	p.until(patience, func(pods map[string]*corev1.Pod) string {
@@ -228,4 +234,30 @@ func TestImageNeverPull(t *testing.T) {
 	if seen := r.Seen(); seen.FewestReady < 3 || seen.Created+seen.Deleted > 0 || len(cs.Status.Underway.Broken) > 0 {
 		t.Errorf("seen %+v, underway %s", seen, kit.Text(cs.Status.Underway))
 	}
+}
+
+// waits are the reasons for which a container was seen to wait.
+type waits struct {
+	mu      sync.Mutex
+	reasons map[string]int
+}
+
+// waitsOf follows main of one pod until the test ends.
+func (p place) waitsOf(name string) *waits {
+	p.Helper()
+	w := &waits{reasons: map[string]int{}}
+	p.watchPods(func(pod *corev1.Pod) {
+		if s := statusOf(pod, "main"); pod.Name == name && s.State.Waiting != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.reasons[s.State.Waiting.Reason]++
+		}
+	})
+	return w
+}
+
+func (w *waits) all() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.reasons)
 }

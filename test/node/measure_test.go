@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,13 +25,19 @@ type move struct {
 	// left is when the pod was taken out of service (gate False, or deleted); acted when its image was patched, or it was
 	// deleted; ready when it, or its replacement, was Ready on v2.
 	left, acted, ready time.Time
+	// ran is when the status showed v2 running, returned when the gate was True with it.
+	ran, returned time.Time
 	// was and is are the pod before, and the pod that was Ready on v2; name is the latter's.
 	was, is kit.Identity
 	name    string
 }
 
-// arrive notes that a pod is Ready on v2.
+// arrive notes that a pod runs v2, is let back into service, and is Ready.
 func (m *move) arrive(pod *corev1.Pod, now time.Time) {
+	s := statusOf(pod, "main")
+	runs := s.State.Running != nil && s.Image == lab.Image(lab.AppImage, "v2")
+	stamp(&m.ran, runs, now)
+	stamp(&m.returned, runs && kit.PodCondition(pod, appsv1alpha1.ConditionInPlaceUpdateReady), now)
 	if m.ready.IsZero() && kit.PodReady(pod) && imageOf(pod, "main") == lab.Image(lab.AppImage, "v2") {
 		m.ready, m.is, m.name = now, identity(pod), pod.Name
 	}
@@ -119,7 +126,10 @@ func TestMeasure(t *testing.T) {
 	if os.Getenv("MEASURE") == "" {
 		t.Skip("prints a table of times; set MEASURE=1")
 	}
-	const pods = 20
+	pods := 20
+	if n, err := strconv.Atoi(os.Getenv("PODS")); err == nil {
+		pods = n
+	}
 	p := onSteady(t)
 	rows := []string{
 		"| | patch or delete to Ready | out of service | the release | same UID | same IP | same node | file in the volume |",
@@ -145,15 +155,20 @@ func (p place) measure(policy appsv1alpha1.CloneSetUpdateStrategyType, pods int)
 	took := time.Since(began)
 	time.Sleep(time.Second)
 	var toReady, out []time.Duration
+	var steps [4][]time.Duration
 	for _, one := range m.all() {
 		if one.left.IsZero() || one.acted.IsZero() || one.ready.IsZero() {
 			p.Fatalf("a pod was not seen to move: %+v", one)
+		}
+		for i, step := range [4]time.Duration{one.acted.Sub(one.left), one.ran.Sub(one.acted), one.returned.Sub(one.ran), one.ready.Sub(one.returned)} {
+			steps[i] = append(steps[i], step)
 		}
 		toReady, out = append(toReady, one.ready.Sub(one.acted)), append(out, one.ready.Sub(one.left))
 	}
 	if len(toReady) != pods {
 		p.Fatalf("%d moves of %d were seen", len(toReady), pods)
 	}
+	p.Logf("%s: drain %s, then until v2 runs %s, is let back %s, and is Ready %s", policy, spreadOf(steps[0]), spreadOf(steps[1]), spreadOf(steps[2]), spreadOf(steps[3]))
 	uid, ip, node, file := p.whatStayed(m.all())
 	of := func(n int) string { return fmt.Sprintf("%d of %d", n, pods) }
 	return fmt.Sprintf("| %s | %s | %s | %.0f s | %s | %s | %s | %s |",

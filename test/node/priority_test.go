@@ -64,7 +64,7 @@ metadata: {name: barrier}
 data: {p_10: "true", p_0: "true"}`)
 	p.create(app{
 		replicas: pods, rollout: "maxUnavailable: 1", main: fmt.Sprintf("env: ["+barrier+"]", 10),
-		more: fmt.Sprintf(`{name: side, image: "%s", imagePullPolicy: Never, env: [{name: PORT, value: "8081"}, `+barrier+`]}`, lab.Image(lab.AppImage, "v1"), 0),
+		more: fmt.Sprintf(`{name: side, image: %q, imagePullPolicy: Never, env: [{name: PORT, value: "8081"}, `+barrier+`]}`, lab.Image(lab.AppImage, "v1"), 0),
 	})
 	before, b, mark := kit.Identities(p.Pods()), p.batches(), p.auditMark()
 	v1, slow, v2 := lab.Image(lab.AppImage, "v1"), lab.Image(lab.AppImage, "slow-start"), lab.Image(lab.AppImage, "v2")
