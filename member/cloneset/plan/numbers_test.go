@@ -48,6 +48,7 @@ func podOf(word string, i int) inplace.Pod {
 		rest = strings.TrimSuffix(rest, "["+state+"]"+tail) + tail
 	}
 	p.Ready, p.Available = !strings.Contains(rest, "n"), !strings.ContainsAny(rest, "ny")
+	p.Down = !p.Ready
 	p.Created = start.Add(time.Duration(i) * time.Second)
 	p.ReadySince = p.Created
 	if p.Labels[appsv1alpha1.LabelLifecycleState] == string(hooks.PreparingDelete) && !p.Ready {

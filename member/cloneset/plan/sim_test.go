@@ -165,6 +165,8 @@ func (w *world) observe(late bool, minReady time.Duration) ([]inplace.Pod, []inp
 			pod.Available = !w.now.Before(p.readyAt.Add(minReady))
 		}
 		pod.Available = pod.Available && hooks.Settled(pod.Labels) && pod.Gate == inplace.GateTrue
+		// The model's kubelets do not blink: who is not ready is down.
+		pod.Down = !pod.Ready
 		out = append(out, pod)
 	}
 	w.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
