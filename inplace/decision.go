@@ -26,6 +26,9 @@ const (
 	PatchReturn PatchKind = "Return"
 	// PatchRepair writes annotations only (pods): a state that cannot be read, or a parked update that is void.
 	PatchRepair PatchKind = "Repair"
+	// PatchState writes labels and annotations only (pods): the state of a pod's lifecycle hooks, where no other patch is due
+	// that it could ride on. On a Drain and a Return it is their Metadata (pods/status takes labels too).
+	PatchState PatchKind = "State"
 )
 
 // Patch is one write to one pod, valid for exactly the version that Ref names.
@@ -60,11 +63,22 @@ type Create struct {
 	Object *unstructured.Unstructured
 	// Revision is the revision it is created at.
 	Revision string
-	Because  string
+	// Claims are created before the pod, those that are not there yet. One whose name is taken stops the pod's creation: the
+	// next observation says whether it is ours.
+	Claims  []*unstructured.Unstructured
+	Because string
 }
 
 // Delete is a pod to delete, with its UID and resourceVersion as preconditions.
 type Delete struct {
+	Ref
+	// Claims are deleted after the pod's own deletion was accepted, never without it.
+	Claims  []Ref
+	Because string
+}
+
+// ClaimDelete is a claim to delete, with its UID and resourceVersion as preconditions. No pod of its id exists.
+type ClaimDelete struct {
 	Ref
 	Because string
 }
@@ -73,8 +87,20 @@ type Delete struct {
 type Population struct {
 	Creates []Create
 	Deletes []Delete
+	// Patches bring pods that are to be deleted into the state PreparingDelete, or back out of it. Nothing else is written
+	// to these pods in the same pass; those in PreparingDelete count as leaving.
+	Patches []Patch
+	// ClaimDeletes are claims that no pod has and none will have.
+	ClaimDeletes []ClaimDelete
+	// Leaving names, sorted, the pods that are asked to go, or in PreparingDelete, and are still there: they are not moved,
+	// and have no place in the grant; another pod replaces each.
+	Leaving []string
 	// Holds say why pods that should be created or deleted are not.
 	Holds []Hold
+	// NoSuchPods are names in podsToDelete that no pod has, sorted: a warning, and what may be dropped from the spec.
+	NoSuchPods []string
+	// Warnings are sentences about what is asked for and cannot be done; nothing waits for them.
+	Warnings []string
 	// LookAgainIn is when time alone changes the answer; 0: never.
 	LookAgainIn time.Duration
 }
@@ -104,7 +130,11 @@ const (
 	HoldProof HoldKind = "Proof"
 	// HoldResize: the node has no room for the new cpu or memory yet (Deferred), or the resize is not finished.
 	HoldResize HoldKind = "Resize"
-	// HoldScale: pods to create or delete wait.
+	// HoldHook: pods wait for somebody else's label or finalizer (spec.lifecycle).
+	HoldHook HoldKind = "Hook"
+	// HoldClaim: new pods wait for the claims of pods that are not gone yet.
+	HoldClaim HoldKind = "Claim"
+	// HoldScale: pods to create or delete cannot be, and somebody should look at it.
 	HoldScale HoldKind = "Scale"
 )
 
@@ -130,6 +160,8 @@ type Decision struct {
 	Creates []Create
 	Deletes []Delete
 	Patches []Patch
+	// ClaimDeletes are claims that no pod has and none will have.
+	ClaimDeletes []ClaimDelete
 	// Holds say why pods that could move do not, most important first. Empty when nothing waits.
 	Holds []Hold
 	// Events are aggregated: at most one per kind and ten pods.
@@ -141,7 +173,7 @@ type Decision struct {
 
 // Quiet reports whether there is nothing to write.
 func (d Decision) Quiet() bool {
-	return len(d.Creates) == 0 && len(d.Deletes) == 0 && len(d.Patches) == 0
+	return len(d.Creates) == 0 && len(d.Deletes) == 0 && len(d.Patches) == 0 && len(d.ClaimDeletes) == 0
 }
 
 // Because is the sentence of the most important hold, empty when nothing waits.

@@ -1,6 +1,10 @@
 package inplace
 
-import "time"
+import (
+	"time"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+)
 
 // Policy says how a pod gets to another revision.
 type Policy string
@@ -63,6 +67,11 @@ type Intent struct {
 	// Revisions are all kept revisions, Update and Current among them. A pod whose revision is not here cannot be
 	// changed in place: what it runs is not known.
 	Revisions []Revision
+	// Lifecycle are the hooks that hold pods (inplace/hooks); nil: none.
+	Lifecycle *appsv1alpha1.Lifecycle
+	// RecreateOnly is pod name to why this pod cannot be changed in place whatever its template says: its claims were made
+	// from other templates (claims.Outdated). Without effect under InPlaceOnly.
+	RecreateOnly map[string]string
 	// Compare orders the candidates; the smaller moves first. Nil means order.Default. Ties end at the name.
 	Compare func(a, b Pod) int
 	// Population is what scaling does in this very pass. Next counts it, so that both together keep the limits, and

@@ -52,6 +52,9 @@ type Pod struct {
 	Phase   Phase
 	Node    string
 	Created time.Time
+	// GoneBy is metadata.deletionTimestamp: when the grace period of a terminating pod is over, by the API server's clock.
+	// Zero for others.
+	GoneBy time.Time
 	// Generation and ObservedGeneration are metadata.generation and status.observedGeneration; 0 where not set.
 	Generation         int64
 	ObservedGeneration int64

@@ -19,6 +19,9 @@ const (
 	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
 	// LabelLifecycleState is the state of a pod's lifecycle hooks.
 	LabelLifecycleState = "lifecycle.apps.kruise.io/state"
+	// LabelExcludePreparingDelete with the value "true" on a CloneSet is the v1alpha1 spelling of
+	// spec.scaleStrategy.excludePreparingDelete.
+	LabelExcludePreparingDelete = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 	// AnnotationLifecycleTimestamp is the RFC3339 time of the last change of LabelLifecycleState.
 	AnnotationLifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 	// AnnotationSubsetPatch is the raw subset patch last applied to a child.
@@ -45,6 +48,9 @@ const (
 	AnnotationPatchUndrained = "apps.underway.dev/patch-undrained"
 	// AnnotationReplaces on a pod is the revision of the pod it was created to replace; absent on pods of a scale-up.
 	AnnotationReplaces = "apps.underway.dev/replaces"
+	// AnnotationClaimTemplate on a claim is the hash of the claim template it was made from, on a pod that of all of them: a
+	// pod whose claims were made from other templates is not updated in place.
+	AnnotationClaimTemplate = "apps.underway.dev/claim-template"
 	// LabelHub is on everything a hub puts on a member: 16 hex digits of the hub's id.
 	LabelHub = "fleet.underway.dev/hub"
 	// AnnotationIntent orders the hub's writes to one child: "<term>/<owner UID>/<owner generation>/<grant epoch>".

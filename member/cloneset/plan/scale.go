@@ -1,24 +1,15 @@
 package plan
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
-	"github.com/underway-dev/underway/inplace/podseed"
-	"github.com/underway-dev/underway/inplace/revision"
-)
-
-const (
-	// idLength is the length of an instance id.
-	idLength = 5
-	// maxBase is how much of the CloneSet's name a pod's name keeps: with the id it is then a host name (63).
-	maxBase = 63 - 1 - idLength
+	"github.com/underway-dev/underway/inplace/claims"
+	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 // Input is what Scale decides on.
@@ -29,150 +20,263 @@ type Input struct {
 	// Owner is the CloneSet as controller reference.
 	Owner     metav1.OwnerReference
 	Namespace string
-	// Taken are pod names that something else is known to use.
+	// Taken are names of pods and claims that something else is known to use.
 	Taken map[string]bool
 	// Lost are the revisions of pods that went away and are not replaced yet.
 	Lost []string
 	Now  time.Time
+
+	// Strategy is what the spec says about scaling, read by ReadStrategy. The zero value has no surge and no bounds.
+	Strategy Strategy
+	// MustRecreate is how many pods would be recreated when they move (W6). Without surge it is not looked at.
+	MustRecreate Recreates
+	// Nodes are the labels of nodes by name, as far as the keys of Strategy.Spread go. Without them only the spread over nodes
+	// counts.
+	Nodes map[string]map[string]string
+	// Templates are spec.volumeClaimTemplates, read by claims.Read; ClaimLabels what their claims carry beside the id.
+	Templates   []claims.Template
+	ClaimLabels map[string]string
+	// ClaimsProblem says why the templates cannot be read; then no pod is created, it would lack its volumes.
+	ClaimsProblem string
+	// Claims are all claims of the namespace that carry an instance id, at least those of this CloneSet.
+	Claims []inplace.Claim
+	// Refused is the API server's answer to the last create, nil when it was accepted.
+	Refused *Refusal
 }
 
-// Scale says which pods to create and delete now.
+// Refusal is a create that was refused: a quota, an admission policy.
+type Refusal struct {
+	// Message is the API server's, without the name of the pod.
+	Message string
+	// Times is how many passes in a row met it, Last when the last one did, by our clock.
+	Times int
+	Last  time.Time
+}
+
+// Scale says which pods to create and delete now, and what is written to those that cannot be deleted yet.
 func Scale(in Input) inplace.Population {
-	s := scaling{Input: in}
-	s.count()
-	if in.Intent.Invalid == "" {
-		s.clearTerminal()
+	s := newScaling(in)
+	if in.Intent.Invalid != "" {
+		// What cannot be read deletes nothing; a lost pod still comes back.
+		s.grow(Diff{ScaleUp: s.missing(), ScaleUpLimit: s.missing(), ScaleUpOld: s.missingOld()})
+		return s.finish()
 	}
-	wanted := int(in.Intent.Replicas)
-	switch {
-	case len(s.active) < wanted:
-		s.grow(wanted - len(s.active))
-	case len(s.active) > wanted && in.Intent.Invalid == "":
-		s.shrink(len(s.active) - wanted)
-	}
-	return s.population
+	s.clearTerminal()
+	s.restore()
+	d := Numbers(s.knobs(), s.census())
+	s.budget(d)
+	s.release()
+	s.deleteAsked()
+	s.shrink(d)
+	s.grow(d)
+	s.dropOrphans()
+	s.tell()
+	return s.finish()
+}
+
+// mark is one active pod with what this pass thinks of it.
+type mark struct {
+	pod *inplace.Pod
+	// updated is on the update revision; fresh is that, or about to be moved there.
+	updated, fresh bool
+	// asked is asked to go by name or by label.
+	asked bool
+	// preparing is in PreparingDelete; restored is on its way back from it in this pass.
+	preparing, restored bool
+	// serves and available are false for pods in PreparingDelete.
+	serves, available bool
+	// picked is chosen by a scale-in.
+	picked bool
 }
 
 // scaling is one run of Scale.
 type scaling struct {
 	Input
 
-	active     []inplace.Pod
-	terminal   []inplace.Pod
-	old, fresh int
-	names      map[string]bool
-	// next is the smallest number that may be free: all below it are in use.
-	next       int
+	set      claims.Set
+	marks    []*mark
+	terminal []inplace.Pod
+	// away are the terminating pods.
+	away []inplace.Pod
+	ids  ids
+	// spareAvailable and spareServing are how many of either may still be taken; ready is OpenKruise's deleteReadyLimit.
+	spareAvailable, spareServing, ready int
+	// surplus is how many pods more than wanted there are: deleting that many is a scale-in, whatever chose them.
+	surplus    int
+	waits      map[inplace.Hold]int
 	population inplace.Population
 }
 
-// count sorts the pods. A terminating pod is not counted: its replacement need not wait for it. Its name is.
-func (s *scaling) count() {
-	s.names = make(map[string]bool, len(s.Pods))
+func newScaling(in Input) *scaling {
+	s := &scaling{
+		Input: in, waits: map[inplace.Hold]int{},
+		set: claims.Set{Templates: in.Templates, Namespace: in.Namespace, Owner: in.Owner, Labels: in.ClaimLabels},
+	}
+	s.sort()
+	s.transit()
+	s.ids = s.readIDs()
+	return s
+}
+
+// sort sorts the pods. A terminating pod is not counted: its replacement need not wait for it. Its name and id are.
+func (s *scaling) sort() {
+	seen := make(map[string]bool, len(s.Pods))
 	for i := range s.Pods {
-		p := s.Pods[i]
-		s.names[p.Name] = true
-		switch {
-		case p.Active() && s.isNew(&p):
-			s.active = append(s.active, p)
-			s.fresh++
-		case p.Active():
-			s.active = append(s.active, p)
-			s.old++
-		case p.Phase == inplace.PhaseTerminal:
-			s.terminal = append(s.terminal, p)
+		p := &s.Pods[i]
+		if seen[p.Name] {
+			continue
+		}
+		seen[p.Name] = true
+		switch p.Phase {
+		case inplace.PhaseTerminating:
+			s.away = append(s.away, *p)
+		case inplace.PhaseTerminal:
+			s.terminal = append(s.terminal, *p)
+		case inplace.PhasePending, inplace.PhaseRunning:
+			s.marks = append(s.marks, s.mark(p))
 		}
 	}
+	// The order of the observation decides nothing.
+	slices.SortFunc(s.marks, func(a, b *mark) int { return byName(a.pod, b.pod) })
+	slices.SortFunc(s.terminal, func(a, b inplace.Pod) int { return byName(&a, &b) })
+	slices.SortFunc(s.away, func(a, b inplace.Pod) int { return byName(&a, &b) })
 }
 
-func (s *scaling) isNew(p *inplace.Pod) bool {
-	return p.Revision != "" && p.Revision == s.Intent.Update.Name
+func (s *scaling) mark(p *inplace.Pod) *mark {
+	state, _ := hooks.Of(p.Labels)
+	m := &mark{
+		pod: p, preparing: state == hooks.PreparingDelete,
+		asked: p.SpecifiedDelete || slices.Contains(s.Strategy.PodsToDelete, p.Name),
+	}
+	m.updated = p.Revision != "" && p.Revision == s.Intent.Update.Name
+	m.fresh = m.updated
+	m.serves = p.Ready && !m.preparing
+	m.available = p.Available && hooks.Settled(p.Labels)
+	return m
 }
 
-// perPass bounds the pods of one plan: what is left over is planned anew when these exist, so that a mistyped number of
-// replicas costs neither a long plan nor its memory.
-const perPass = 250
-
-// grow creates missing pods: first what the partition wants old, the rest new. Old pods still missing plus new pods
-// still granted are never fewer than the missing ones, so the rest is inside the grant:
-// (partition-old) + (replicas-partition-new) = replicas-old-new.
-func (s *scaling) grow(missing int) {
-	if wait := s.backoff(); wait > 0 {
-		s.hold(missing, "pods were refused by their nodes, the next try waits")
-		s.population.LookAgainIn = wait
+// transit lets pods that are about to be moved count as new, as many as the grant has room for.
+func (s *scaling) transit() {
+	in := s.Intent
+	if in.Invalid != "" || in.Paused || in.OnDelete || in.Update.Name == "" {
 		return
 	}
-	atCurrent := min(max(int(s.Intent.Partition)-s.old, 0), missing)
-	for i := range min(missing, perPass) {
-		rev := s.Intent.Update
-		if i < atCurrent {
-			rev = s.Intent.Current
-		}
-		if len(rev.Template) == 0 {
-			s.hold(missing-i, fmt.Sprintf("revision %s is not kept any more, so its pods cannot be created: set the partition "+
-				"to 0 to create them at the update revision, or bring its ControllerRevision back", rev.Name))
-			return
-		}
-		if !s.create(rev, i) {
-			return
+	room := int(in.Grant())
+	for _, m := range s.marks {
+		if m.updated && !m.preparing {
+			room--
 		}
 	}
-}
-
-// create adds one pod; i is how many were created before it in this pass.
-func (s *scaling) create(rev inplace.Revision, i int) bool {
-	name, id := s.freeName()
-	seed := podseed.Seed{
-		Namespace: s.Namespace, Name: name, Owner: s.Owner, Revision: rev,
-		Labels: map[string]string{appsv1alpha1.LabelCloneSetInstanceID: id},
-	}
-	because := fmt.Sprintf("%d of %d pods exist", len(s.active)+len(s.population.Creates), s.Intent.Replicas)
-	if i < len(s.Lost) {
-		seed.Replaces = s.Lost[i]
-		because += ", this one replaces one that went away"
-	}
-	object, err := podseed.Object(seed)
-	if err != nil {
-		s.hold(1, err.Error())
-		return false
-	}
-	s.names[name] = true
-	s.population.Creates = append(s.population.Creates, inplace.Create{Object: object, Revision: rev.Name, Because: because})
-	return true
-}
-
-// freeName derives the first name that no pod uses.
-func (s *scaling) freeName() (name, id string) {
-	for n := s.next; ; n++ {
-		id = ID(string(s.Owner.UID), n)
-		name = PodName(s.Owner.Name, id)
-		if !s.names[name] && !s.Taken[name] {
-			s.next = n + 1
-			return name, id
+	for _, m := range s.marks {
+		state, _ := hooks.Of(m.pod.Labels)
+		moving := state == hooks.PreparingUpdate || state == hooks.Updating || m.pod.Gate == inplace.GateFalse
+		if room > 0 && moving && !m.updated && !m.preparing {
+			m.fresh = true
+			room--
 		}
 	}
 }
 
-// ID is the n-th instance id of a CloneSet: 5 characters that anybody derives alike from its UID.
-func ID(uid string, n int) string {
-	return revision.Short(uid+"/"+strconv.Itoa(n), idLength)
-}
-
-// PodName is the name of the pod with that id. A long CloneSet name is cut, so that the pod's name is a host name; the
-// id tells pods of CloneSets apart that begin alike, and a name in use by another is passed over.
-func PodName(cloneSet, id string) string {
-	if len(cloneSet) > maxBase {
-		cloneSet = strings.TrimRight(cloneSet[:maxBase], "-.")
+func (s *scaling) knobs() Knobs {
+	in, strategy := s.Intent, s.Strategy
+	k := Knobs{
+		Replicas: int(in.Replicas), Partition: int(in.Partition), MaxUnavailable: int(in.MaxUnavailable),
+		MaxSurge: int(strategy.MaxSurge), Paused: in.Paused, CreateMaxUnavailable: -1,
+		ExcludePreparingDelete: strategy.ExcludePreparingDelete, MustRecreate: s.MustRecreate,
+		Rollback: in.PartitionRollback && in.Current.Name != "" && in.Current.Name != in.Update.Name,
 	}
-	return cloneSet + "-" + id
+	if strategy.MaxSurge > 0 {
+		k.MaxUnavailable = int(strategy.MaxUnavailable)
+	}
+	if strategy.CreateMaxUnavailable != nil {
+		k.CreateMaxUnavailable = int(*strategy.CreateMaxUnavailable)
+	}
+	if in.OnDelete {
+		// Nothing is moved, so there is nothing to surge for.
+		k.MustRecreate = Recreates{}
+	}
+	return k
 }
 
-func (s *scaling) hold(pods int, because string) {
-	s.population.Holds = append(s.population.Holds, inplace.Hold{
-		Kind: inplace.HoldScale, Pods: int32(pods), Because: because, //nolint:gosec // at most replicas
-	})
+func (s *scaling) census() Census {
+	var c Census
+	for _, m := range s.marks {
+		side := &c.Old
+		if m.fresh {
+			side = &c.New
+		}
+		side.Total++
+		switch {
+		case m.preparing && !m.restored:
+			side.Preparing++
+		case m.asked:
+			side.Asked++
+		case m.available && !m.restored:
+		case m.serves && hooks.Settled(m.pod.Labels) && m.pod.Gate != inplace.GateFalse && !m.restored:
+			side.Young++
+		default:
+			side.Unavailable++
+		}
+	}
+	return c
 }
 
-func (s *scaling) remove(p *inplace.Pod, because string) {
-	s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: p.Ref, Because: because})
+// budget says how many pods that serve may go. OpenKruise's limit does not count pods that are asked to go and do not serve;
+// ours does, so that no pod goes while what is known shows the budget spent.
+func (s *scaling) budget(d Diff) {
+	k := s.knobs()
+	floor := k.Replicas - k.MaxUnavailable
+	s.spareAvailable, s.spareServing, s.ready = -floor, -floor, d.DeleteReady
+	total := 0
+	for _, m := range s.marks {
+		s.spareAvailable += one(m.available)
+		s.spareServing += one(m.serves)
+		total += one(!k.ExcludePreparingDelete || !m.preparing || m.restored)
+	}
+	s.surplus = max(total-k.Replicas-d.Surge, 0)
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// hold notes that so many pods wait for something; equal sentences are one hold.
+func (s *scaling) hold(kind inplace.HoldKind, pods int, because string) {
+	s.waits[inplace.Hold{Kind: kind, Because: because}] += pods
+}
+
+func (s *scaling) later(d time.Duration) {
+	if d > 0 && (s.population.LookAgainIn == 0 || d < s.population.LookAgainIn) {
+		s.population.LookAgainIn = d
+	}
+}
+
+func (s *scaling) finish() inplace.Population {
+	for h, pods := range s.waits {
+		h.Pods = int32(pods) //nolint:gosec // a number of pods
+		s.population.Holds = append(s.population.Holds, h)
+	}
+	slices.SortFunc(s.population.Holds, byKind)
+	return s.population
+}
+
+// missing is how many pods are missing where the spec cannot be read, missingOld how many of them at the current revision.
+func (s *scaling) missing() int {
+	return max(int(s.Intent.Replicas)-len(s.marks), 0)
+}
+
+func (s *scaling) missingOld() int {
+	old := 0
+	for _, m := range s.marks {
+		old += one(!m.fresh)
+	}
+	return max(int(s.Intent.Partition)-old, 0)
+}
+
+// sorted are the keys of a set.
+func sorted(set map[string]bool) []string {
+	return slices.Sorted(maps.Keys(set))
 }

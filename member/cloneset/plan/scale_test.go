@@ -47,7 +47,7 @@ func crowd(text string) []inplace.Pod {
 			p.Phase = inplace.PhaseTerminating
 		}
 		if p.Ready {
-			p.ReadySince = p.Created
+			p.ReadySince, p.Available = p.Created, true
 		}
 		pods = append(pods, p)
 	}
@@ -92,13 +92,14 @@ func TestScale(t *testing.T) {
 			in:          func() Input { i := input("", 3, 3, 1); i.Intent.Current = i.Intent.Update; return i }(),
 			wantCreates: "nnn",
 		},
-		"a scale-up at a hold creates old pods only":                   {in: input("OOO", 6, 6, 1), wantCreates: "ooo"},
-		"a scale-up at 50% keeps the share":                            {in: input("OONN", 8, 4, 1), wantCreates: "oonn"},
-		"B013: a lost new pod comes back old after the partition rose": {in: input("OOOOONN", 8, 7, 1), wantCreates: "o"},
-		"a lost old pod comes back new when the grant is open":         {in: input("OOO", 4, 1, 1), wantCreates: "n"},
-		"terminating pods are replaced at once":                        {in: input("OOtt", 4, 4, 1), wantCreates: "oo"},
-		"an evicted pod is deleted and replaced":                       {in: input("OOx", 3, 3, 1), wantCreates: "o", wantDeletes: []string{"web-02"}},
-		"enough pods need nothing":                                     {in: input("ON", 2, 1, 1)},
+		"a scale-up at a hold creates old pods only":                          {in: input("OOO", 6, 6, 1), wantCreates: "ooo"},
+		"a scale-up at 50% keeps the share":                                   {in: input("OONN", 8, 4, 1), wantCreates: "oonn"},
+		"B013: a lost new pod comes back old after the partition rose":        {in: input("OOOOONN", 8, 7, 1), wantCreates: "o"},
+		"B015: a scale-up after the last old pod was deleted keeps the share": {in: input("N", 4, 2, 1), wantCreates: "oon"},
+		"a lost old pod comes back new when the grant is open":                {in: input("OOO", 4, 1, 1), wantCreates: "n"},
+		"terminating pods are replaced at once":                               {in: input("OOtt", 4, 4, 1), wantCreates: "oo"},
+		"an evicted pod is deleted and replaced":                              {in: input("OOx", 3, 3, 1), wantCreates: "o", wantDeletes: []string{"web-02"}},
+		"enough pods need nothing":                                            {in: input("ON", 2, 1, 1)},
 		"a scale-in takes old pods down to the partition, then new": {
 			in: input("OOOONNNN", 4, 2, 4), wantDeletes: []string{"web-07", "web-06", "web-03", "web-02"},
 		},
@@ -148,7 +149,7 @@ func TestScale(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	t.Run("the smallest number that no pod uses", func(t *testing.T) {
+	t.Run("B069: the smallest number that no pod uses, the same from the same view", func(t *testing.T) {
 		t.Parallel()
 		in := input("", 3, 0, 1)
 		first := Scale(in)
