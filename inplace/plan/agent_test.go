@@ -26,6 +26,7 @@ type agent struct {
 	grants map[string]int32
 	// faults is off in the final phase.
 	faults bool
+	refusedNow bool
 	log    []string
 }
 
@@ -415,6 +416,7 @@ func (a *agent) resize(p *simPod, x inplace.Patch) {
 		cpu := r.Requests.Cpu().Value()
 		if cpu == cpuRefused || (cpu == cpuQuota && a.w.quota) {
 			a.logf("resize of %s to %d is refused", x.Name, cpu)
+			a.refusedNow = true
 			a.memory.Refuse(inplace.Patch{Ref: inplace.Ref{UID: p.truth().UID}, Resources: x.Resources}, "says the model", cpu == cpuRefused, a.w.now)
 			return
 		}
@@ -529,15 +531,34 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, error) {
 	a.faults, a.w.calm = false, true
 	quiet := time.Duration(0)
+	var d inplace.Decision
+	var due time.Time
+	seenView := ""
 	for range 300 {
 		for _, name := range slices.Sorted(maps.Keys(a.w.pods)) {
 			a.w.kubelet(a.w.pods[name])
 			a.w.endpoints(a.w.pods[name])
 		}
 		before := a.w.rv
-		d, err := a.pass(in, minReady)
-		if err != nil {
-			return d, err
+		view := fmt.Sprint(a.w.rv)
+		for _, name := range slices.Sorted(maps.Keys(a.w.pods)) {
+			view += fmt.Sprint(a.w.pods[name].endpoint, len(a.w.pods[name].versions))
+		}
+		if view != seenView || (!due.IsZero() && !a.w.now.Before(due)) {
+			seenView, due = view, time.Time{}
+			var err error
+			d, err = a.pass(in, minReady)
+			if err != nil {
+				return d, err
+			}
+			if d.LookAgainIn > 0 {
+				due = a.w.now.Add(d.LookAgainIn)
+			}
+			if a.refusedNow {
+				a.refusedNow, due = false, a.w.now.Add(time.Second)
+			}
+		} else {
+			d.Patches, d.Deletes, d.Creates = nil, nil, nil
 		}
 		step := 2 * time.Second
 		if quiet > 8*time.Second {
@@ -549,7 +570,11 @@ func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, err
 			quiet = 0
 		}
 		if quiet > 150*time.Second {
-			return d, nil
+			last, err := a.pass(in, minReady)
+			if err == nil && !last.Quiet() {
+				err = fmt.Errorf("a wake-up was lost: before %v %v, look %s; now %+v", d.Holds, d.LookAgainIn, due, last)
+			}
+			return last, err
 		}
 	}
 	return inplace.Decision{}, fmt.Errorf("it never ends")

@@ -59,6 +59,9 @@ type round struct {
 	ways    ways
 	tally   tally
 	room    int32
+	// bare is room where a pod without a gate that is on its way counts as it is: what it pays from itself, or one that can
+	// never be proven would block itself.
+	bare int32
 
 	// What the candidates wait for.
 	refused []*member
@@ -124,7 +127,8 @@ func (r *round) count() {
 	}
 	t.absent = max(r.in.Replicas-there, 0)
 	t.absentNew = max(t.absent-max(r.in.Partition-t.older, 0), 0)
-	r.room = t.available - t.restarting - (r.in.Replicas - r.in.MaxUnavailable)
+	r.bare = t.available - (r.in.Replicas - r.in.MaxUnavailable)
+	r.room = r.bare - t.restarting
 }
 
 func (r *round) countOne(m *member) {
@@ -148,6 +152,7 @@ func (r *round) countOne(m *member) {
 	if m.pod.Ready && !m.pod.Available {
 		r.later(m.pod.AvailableIn)
 	}
+	r.later(m.pod.DownIn)
 }
 
 // later keeps the shortest time after which to look again.
@@ -180,8 +185,15 @@ func (r *round) spend() {
 // pay takes one serving pod off the budget. One that is counted as unavailable already makes no more pods unavailable.
 func (r *round) pay(m *member) bool {
 	switch {
+	case m.pod.Gate == inplace.GateNone && m.unsettled():
+		if r.bare < one(m.pod.Available) {
+			return false
+		}
+		r.bare -= one(m.pod.Available)
+		return true
 	case m.pod.Available && r.room >= 1:
 		r.room--
+		r.bare--
 		return true
 	default:
 		return !m.pod.Available && r.room >= 0
@@ -199,13 +211,13 @@ func (r *round) outOfTurn(m *member) bool {
 }
 
 // serves reports whether the pod serves and its target takes it down. A pod without a gate that is on its way counts as
-// down already.
+// down already, unless it is deleted.
 func (r *round) serves(m *member) bool {
-	if m.pod.Gate == inplace.GateNone && m.unsettled() {
-		return false
-	}
 	if m.recreate != "" {
 		return m.pod.InService()
+	}
+	if m.pod.Gate == inplace.GateNone && m.unsettled() {
+		return false
 	}
 	return step.Serves(m.pod, m.update)
 }

@@ -218,7 +218,7 @@ func TestRefusedResize(t *testing.T) {
 	want := []appsv1alpha1.PodProblem{{
 		Reason: "ResizeRefused", Message: "the API server refuses its resize: exceeded quota", Pods: []string{"O0", "O1", "O2"}, Count: 3, Since: &since,
 	}}
-	if diff := cmp.Diff(want, d.Summary.Broken); diff != "" || d.LookAgainIn != 59*time.Second || len(writes(d)) != 0 {
+	if diff := cmp.Diff(want, d.Summary.Broken); diff != "" || d.LookAgainIn != 30*time.Minute-time.Second || len(writes(d)) != 0 {
 		t.Errorf("%s%s %v", diff, d.LookAgainIn, writes(d))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 )
 
@@ -54,7 +55,10 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	ready := condition(pod, corev1.PodReady)
 	next.ready = ready != nil && ready.Status == corev1.ConditionTrue
 	next.readiness(last, now)
-	if c := condition(pod, corev1.ContainersReady); !next.ready && (c == nil || c.Status != corev1.ConditionTrue) {
+	c := condition(pod, corev1.ContainersReady)
+	unready := !next.ready && (c == nil || c.Status != corev1.ConditionTrue || heldByOthers(pod))
+	flaps := next.ready && !last.seen.UnreadySince.IsZero() && now.Sub(next.seen.ReadySince) < crashCalm
+	if unready || flaps {
 		next.seen.UnreadySince = since(true, last.seen.UnreadySince, now)
 	}
 	if g, _ := gate(pod); g == inplace.GateFalse && !next.ready {
@@ -64,12 +68,29 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 		}
 	}
 	next.trouble(&view, last, now)
-	m.pods[pod.UID] = next
 	seen := next.seen
-	if s := view.State; s != nil && asks(next.refused, s.Resources) {
+	switch s := view.State; {
+	case s == nil:
+	case asks(next.refused, s.Resources):
 		seen.ResizeRefused = new(next.refusal)
+	default:
+		next.refused, next.refusal = nil, inplace.ResizeRefusal{}
 	}
+	m.pods[pod.UID] = next
 	return seen
+}
+
+// heldByOthers reports whether somebody else's readiness gate is not True.
+func heldByOthers(pod *corev1.Pod) bool {
+	for _, g := range pod.Spec.ReadinessGates {
+		if g.ConditionType == appsv1alpha1.ConditionInPlaceUpdateReady {
+			continue
+		}
+		if c := condition(pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
 }
 
 // readiness keeps since when the pod is Ready.

@@ -273,6 +273,10 @@ func TestO168ParkedWithEverything(t *testing.T) {
 		t.Errorf("%+v\n%+v", patch, s)
 	}
 	p.Parked.ContainerRefMetadata = map[string]inplace.RefMetadata{"c5": {Annotations: map[string]string{"a": "b"}}}
+	if o := step.Next(p, step.Update{}, now); p.Gate == inplace.GateFalse && (o.Patch == nil || o.Patch.Kind != inplace.PatchReturn) {
+		t.Errorf("nothing was patched, and it does not serve: %+v", o)
+	}
+	p.Gate, p.Ready = inplace.GateTrue, true
 	if o := step.Next(p, step.Update{}, now); o.Patch != nil || !strings.Contains(o.Problem, "container c5") {
 		t.Errorf("%+v", o)
 	}

@@ -142,12 +142,15 @@ func metadataOf(p *inplace.Pod, u Update, w work) inplace.MetadataChange {
 			Metadata struct {
 				Labels      map[string]*string `json:"labels"`
 				Annotations map[string]*string `json:"annotations"`
+				Add         []string           `json:"finalizers"`
+				Remove      []string           `json:"$deleteFromPrimitiveList/finalizers"`
 			} `json:"metadata"`
 		}
 		// A parked patch that does not parse has nothing we could carry out; its images still are.
 		if err := json.Unmarshal(p.Parked.MetaDataPatch, &parked); err == nil {
 			maps.Copy(m.Labels, parked.Metadata.Labels)
 			maps.Copy(m.Annotations, parked.Metadata.Annotations)
+			m.AddFinalizers, m.RemoveFinalizers = parked.Metadata.Add, parked.Metadata.Remove
 		}
 	}
 	for _, name := range sorted(w.metadata) {
@@ -160,9 +163,14 @@ func metadataOf(p *inplace.Pod, u Update, w work) inplace.MetadataChange {
 	}
 	maps.Copy(m.Labels, u.Change.Metadata.Labels)
 	maps.Copy(m.Annotations, u.Change.Metadata.Annotations)
-	m.AddFinalizers = u.Change.Metadata.AddFinalizers
-	m.RemoveFinalizers = u.Change.Metadata.RemoveFinalizers
+	add, remove := u.Change.Metadata.AddFinalizers, u.Change.Metadata.RemoveFinalizers
+	m.AddFinalizers = append(minus(m.AddFinalizers, remove), add...)
+	m.RemoveFinalizers = append(minus(m.RemoveFinalizers, add), remove...)
 	return m
+}
+
+func minus(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
 // repair writes a state that can be read in place of one that cannot: the proof then starts from what runs now.

@@ -77,7 +77,7 @@ func prove(p *inplace.Pod, u *Update, now time.Time) Proof {
 	case p.StateProblem != "":
 		return Proof{Missing: p.StateProblem, Reason: ReasonNotProven}
 	case p.Parked != nil:
-		return proveParked(p, u)
+		return proveParked(p, u, now)
 	case p.State == nil:
 		return created(p)
 	}
@@ -89,12 +89,21 @@ func prove(p *inplace.Pod, u *Update, now time.Time) Proof {
 }
 
 // proveParked says why an update that OpenKruise parked is not done.
-func proveParked(p *inplace.Pod, u *Update) Proof {
+func proveParked(p *inplace.Pod, u *Update, now time.Time) Proof {
 	proof := Proof{Missing: "another controller parked its update and its images are not patched yet", Reason: ReasonNotProven}
-	if parkedHere(p) {
-		if why := blocked(p, u); why != "" {
-			proof.Missing, proof.Hopeless = "another controller parked its update, and "+why, true
+	why := ""
+	switch {
+	case p.Parked.Problem != "":
+		why = "the update that another controller parked on it " + p.Parked.Problem
+	case parkedHere(p):
+		if obstacle := blocked(p, u); obstacle != "" {
+			why = "another controller parked its update, and " + obstacle
 		}
+	}
+	if why != "" {
+		// What is parked was not patched: the pod may serve as it is, unless an earlier update of ours is under way.
+		proof.Missing, proof.Hopeless = why, true
+		proof.Settled = p.State == nil || p.State.Generation == 0 || proveBatch(p, now).Done
 	}
 	return proof
 }
@@ -116,7 +125,10 @@ func proveNext(p *inplace.Pod, u *Update, proof Proof) Proof {
 		return proof
 	}
 	// A resize that waits for room, or is given up, does not hold up the containers that follow.
-	next := Proof{Missing: "further containers of its update are patched next", Reason: ReasonNotProven, Hopeless: proof.Hopeless, batchDue: true}
+	next := Proof{Missing: "further containers of its update are patched next", Reason: ReasonNotProven, batchDue: true}
+	if proof.Hopeless {
+		next.Missing, next.Reason, next.Resize, next.Hopeless = proof.Missing, proof.Reason, true, true
+	}
 	if p.State.PreCheckBeforeNext == nil {
 		return next
 	}
@@ -173,7 +185,7 @@ func proveImages(p *inplace.Pod, now time.Time) Proof {
 	}
 	needsQuiet := p.ObservedGeneration == 0
 	for _, name := range sorted(records) {
-		evidence, missing := judge(p.Container(name), name, records[name])
+		evidence, missing := judge(p, name, records[name])
 		if missing != "" {
 			return Proof{Missing: missing, Reason: ReasonNotProven}
 		}
@@ -246,7 +258,8 @@ const (
 )
 
 // judge weighs one patched container. missing is set when there is no evidence.
-func judge(c *inplace.Container, name string, was inplace.ContainerState) (found evidence, missing string) {
+func judge(p *inplace.Pod, name string, was inplace.ContainerState) (found evidence, missing string) {
+	c := p.Container(name)
 	switch {
 	case c == nil:
 		return none, fmt.Sprintf("container %s is not in the pod", name)
@@ -256,6 +269,9 @@ func judge(c *inplace.Container, name string, was inplace.ContainerState) (found
 		return none, fmt.Sprintf("container %s waits with %s for image %s", name, c.Waiting, c.Image)
 	case !c.Running:
 		return none, fmt.Sprintf("container %s is not running", name)
+	case was.ContainerID == nil && p.State.Generation == 0 && p.Gate == inplace.GateTrue:
+		// OpenKruise gave the pod back, so it had its proof, from its node agent.
+		return conclusive, ""
 	case was.ContainerID == nil:
 		return judgeForeign(c, was)
 	case c.ContainerID == "":

@@ -21,6 +21,8 @@ type record struct {
 	apps, others map[string]inplace.ContainerState
 	// resources are those that the earlier update asks for and that are not proven.
 	resources map[string]corev1.ResourceRequirements
+	// before are the resources from before, of resizes carried over alone.
+	before map[string]*corev1.ResourceRequirements
 }
 
 func newRecord(p *inplace.Pod, now time.Time) *record {
@@ -65,6 +67,10 @@ func (r *record) carry() {
 		}
 	}
 	if proof.Settled {
+		r.before = map[string]*corev1.ResourceRequirements{}
+		for name := range r.resources {
+			r.before[name] = recordedOf(r.p.State, name).Resources
+		}
 		return
 	}
 	maps.Copy(r.apps, r.p.State.LastContainerStatuses)
@@ -101,6 +107,17 @@ func (r *record) state(revision string, w, next work) inplace.State {
 	}
 	for _, name := range sorted(w.resources) {
 		r.resource(name, w.resources[name])
+	}
+	for name, was := range r.before {
+		c := r.p.Container(name)
+		_, app := r.apps[name]
+		_, other := r.others[name]
+		if was == nil || c == nil || app || other {
+			continue
+		}
+		rec := recordOf(c, inplace.ContainerState{}, false)
+		rec.Resources = was
+		r.others[name] = rec
 	}
 	if len(r.resources) > 0 {
 		s.Resources = r.resources

@@ -61,7 +61,6 @@ func (j *resizeJudge) container(name string, want corev1.ResourceRequirements) {
 	case foreign:
 		return
 	case setBack:
-		j.settled = j.settled && !restarts
 		j.back = fmt.Sprintf("somebody set the cpu and memory of container %s back to what they were before its update", name)
 		return
 	case untouched:
@@ -145,23 +144,30 @@ func (j *resizeJudge) proof() Proof {
 }
 
 // refused is the answer while the spec does not show what is asked: it is sent, unless the API server has refused it.
-func (j *resizeJudge) refused(wait func(reason, missing string) Proof) Proof {
+func (j *resizeJudge) refused(say func(reason, missing string) Proof) Proof {
 	no := j.p.Seen.ResizeRefused
 	if no == nil {
-		proof := wait(ReasonNotProven, j.unsent)
+		proof := say(ReasonNotProven, j.unsent)
 		proof.resizeDue = true
 		return proof
 	}
-	proof := wait(ReasonResizeRefused, "the API server refuses its resize: "+no.Message)
+	proof := say(ReasonResizeRefused, "the API server refuses its resize: "+no.Message)
 	if no.Final {
 		// Nothing is sent again, so nothing restarts.
 		proof.Hopeless, proof.Settled = true, true
 		return proof
 	}
-	proof.LookAgainIn = no.Last.Add(retryResize).Sub(j.now)
+	// Twice as long after each refusal: a pod whose resize restarts it is drained for each try, and serves in between.
+	wait := retryResize
+	if !no.Since.IsZero() {
+		wait = min(max(no.Last.Sub(no.Since), retryResize), retryResizeMost)
+	}
+	proof.LookAgainIn = no.Last.Add(wait).Sub(j.now)
 	if proof.LookAgainIn <= 0 {
 		proof.LookAgainIn, proof.resizeDue = 0, true
+		return proof
 	}
+	proof.Settled = true
 	return proof
 }
 

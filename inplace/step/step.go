@@ -13,8 +13,10 @@ import (
 const (
 	// endpointsWait is how long a drained pod waits for EndpointSlices that go on naming it ready.
 	endpointsWait = 30 * time.Second
-	// retryResize is how long after a refusal that may pass a resize is tried again.
-	retryResize = time.Minute
+	// retryResize is how long after a refusal that may pass a resize is tried again; that time doubles with each refusal,
+	// up to retryResizeMost.
+	retryResize     = time.Minute
+	retryResizeMost = 30 * time.Minute
 )
 
 // Update is where one pod should go.
@@ -97,6 +99,11 @@ func obstacle(p *inplace.Pod, u *Update, w *work) string {
 			return fmt.Sprintf("container %s has run already and cannot be resized", name)
 		case reads && !restarted:
 			return fmt.Sprintf("the environment of container %s is to change without its image, which only an agent on the node could do", name)
+		}
+	}
+	for _, name := range u.Change.EnvFrom {
+		if _, restarted := w.images[name]; !restarted {
+			return fmt.Sprintf("the environment of container %s reads metadata that changes, and its image is what it should be already: nothing would restart it", name)
 		}
 	}
 	if p.Gate == inplace.GateNone && !u.Undrained && !w.harmless(p) {

@@ -217,7 +217,7 @@ func standingOf(p *inplace.Pod, name string) standing {
 		return foreign
 	}
 	// Our resize raises the generation by one; one more change may have come between.
-	if p.Generation > p.State.Generation+1 {
+	if p.Generation > p.State.Generation+1 && p.Seen.ResizeRefused == nil {
 		return setBack
 	}
 	return untouched
