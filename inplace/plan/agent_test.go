@@ -25,9 +25,9 @@ type agent struct {
 	// grants holds, per revision, the most pods that were ever granted since it became the update revision, or had it then.
 	grants map[string]int32
 	// faults is off in the final phase.
-	faults bool
+	faults     bool
 	refusedNow bool
-	log    []string
+	log        []string
 }
 
 func (a *agent) logf(format string, args ...any) {
