@@ -278,7 +278,7 @@ func (a *agent) doPatch(in inplace.Intent, x inplace.Patch) error {
 			return err
 		}
 		a.gate(p, corev1.ConditionTrue)
-	case inplace.PatchUpdate, inplace.PatchRepair:
+	case inplace.PatchUpdate, inplace.PatchRepair, inplace.PatchState:
 		a.update(p, x)
 		if first == done && len(x.Resources) > 0 && a.answer() != lostRequest {
 			a.resize(p, x)

@@ -32,9 +32,12 @@ func TestReadinessThatFlapsIsDown(t *testing.T) {
 		for n := range 3 {
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("p", n), UID: types.UID(fmt.Sprint(n)), ResourceVersion: "1", Generation: 1, Labels: map[string]string{appsv1alpha1.LabelPodRevision: "web-1"}},
-				Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "web", Image: "app:v1"}},
-					ReadinessGates: []corev1.PodReadinessGate{{ConditionType: appsv1alpha1.ConditionInPlaceUpdateReady}}},
-				Status: corev1.PodStatus{Phase: corev1.PodRunning, ObservedGeneration: 1,
+				Spec: corev1.PodSpec{
+					NodeName: "n", Containers: []corev1.Container{{Name: "web", Image: "app:v1"}},
+					ReadinessGates: []corev1.PodReadinessGate{{ConditionType: appsv1alpha1.ConditionInPlaceUpdateReady}},
+				},
+				Status: corev1.PodStatus{
+					Phase: corev1.PodRunning, ObservedGeneration: 1,
 					Conditions: []corev1.PodCondition{
 						{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(at)},
 						{Type: corev1.ContainersReady, Status: status},

@@ -63,14 +63,15 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 	if name, ok := unordered(p); ok {
 		return nil, "", fmt.Errorf("patching pod %s/%s: where container %s stands is not known, and two of its list change", p.Namespace, p.Name, name)
 	}
-	b := body{Metadata: bodyMetadata{UID: p.UID, ResourceVersion: p.ResourceVersion}}
+	b := body{Metadata: bodyMetadata{
+		UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Metadata.Labels, Annotations: p.Metadata.Annotations,
+	}}
 	switch p.Kind {
 	case inplace.PatchDrain:
 		b.Status, subresource = gate(corev1.ConditionFalse, appsv1alpha1.ReasonStartInPlaceUpdate, p.At), "status"
 	case inplace.PatchReturn:
 		b.Status, subresource = gate(corev1.ConditionTrue, "", p.At), "status"
-	case inplace.PatchUpdate, inplace.PatchRepair:
-		b.Metadata.Labels, b.Metadata.Annotations = p.Metadata.Labels, p.Metadata.Annotations
+	case inplace.PatchUpdate, inplace.PatchRepair, inplace.PatchState:
 		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
 		b.Spec = spec(images(p.Images, p.Order), images(p.InitImages, p.Order))
 	case inplace.PatchResize:

@@ -383,3 +383,25 @@ func TestANamespaceThatEndsIsNoError(t *testing.T) {
 		t.Errorf("%v, %+v, %v", err, result, c.calls)
 	}
 }
+
+// TestLabelsRideOnTheGate: the state of a pod's lifecycle hooks goes with the drain or the return, or alone.
+func TestLabelsRideOnTheGate(t *testing.T) {
+	t.Parallel()
+	for kind, sub := range map[inplace.PatchKind]string{inplace.PatchDrain: "status", inplace.PatchReturn: "status", inplace.PatchState: ""} {
+		data, got, err := podwriter.Body(inplace.Patch{
+			Ref: inplace.Ref{UID: "u", ResourceVersion: "1"}, Kind: kind, At: time.Unix(0, 0),
+			Metadata: inplace.MetadataChange{Labels: map[string]*string{"state": new("Updating"), "gone": nil}},
+		})
+		var sent struct {
+			Metadata struct {
+				Labels map[string]*string `json:"labels"`
+			} `json:"metadata"`
+		}
+		if err != nil || got != sub || json.Unmarshal(data, &sent) != nil {
+			t.Fatalf("%s: %v %q %s", kind, err, got, data)
+		}
+		if diff := cmp.Diff(map[string]*string{"state": new("Updating"), "gone": nil}, sent.Metadata.Labels); diff != "" {
+			t.Errorf("%s: %s", kind, diff)
+		}
+	}
+}

@@ -19,11 +19,11 @@ func TestAResizeSetBackGoesBackToService(t *testing.T) {
 	p.Generation += 2
 	p.ObservedGeneration = p.Generation
 	for _, at := range []time.Duration{0, time.Hour, 24 * time.Hour} {
-		if o := step.Next(p, step.Update{}, now.Add(at)); o.Patch != nil {
+		o := step.Next(p, step.Update{}, now.Add(at))
+		if o.Patch != nil {
 			return
-		} else {
-			t.Logf("%s: %s, look %s", at, o.Because, o.LookAgainIn)
 		}
+		t.Logf("%s: %s, look %s", at, o.Because, o.LookAgainIn)
 	}
 	t.Errorf("gate False for ever; proof %+v", step.Prove(p, step.Update{}, now.Add(24*time.Hour)))
 }
