@@ -21,7 +21,7 @@ func labelled(labels ...string) []inplace.Pod {
 	for i, text := range labels {
 		p := pod(fmt.Sprint(i), inplace.PhaseRunning, true)
 		p.Labels = map[string]string{}
-		for _, kv := range strings.FieldsSeq(text) {
+		for kv := range strings.FieldsSeq(text) {
 			k, v, _ := strings.Cut(kv, "=")
 			p.Labels[k] = v
 		}

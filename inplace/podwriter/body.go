@@ -75,6 +75,8 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
 		b.Spec = spec(images(p.Images, p.Order), images(p.InitImages, p.Order))
 	case inplace.PatchResize:
+		// The update before it has written them.
+		b.Metadata.Labels, b.Metadata.Annotations = nil, nil
 		b.Spec, subresource = spec(resources(p.Resources, p.Order), resources(p.InitResources, p.Order)), "resize"
 		if b.Spec == nil {
 			return nil, "", fmt.Errorf("patching pod %s/%s: a resize that names no container", p.Namespace, p.Name)
