@@ -74,6 +74,35 @@ func TestResizeRestarts(t *testing.T) {
 	}
 }
 
+// TestImageAndResize: an image and memory that restarts the container, in one release. They travel in two requests, so a
+// kubelet may act on the first alone: the container starts anew once or twice, never more, and never in service.
+func TestImageAndResize(t *testing.T) {
+	p := onSteady(t)
+	p.create(app{
+		replicas: 2, rollout: "maxUnavailable: 1",
+		main: "resources: {requests: {memory: 32Mi}}, resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]",
+	})
+	before, r := kit.Identities(p.Pods()), p.Record()
+	p.set(mainImage, lab.Image(lab.AppImage, "v2"), mainResources, map[string]any{"requests": map[string]any{"memory": "48Mi"}})
+	p.Ready("web", 2, patience)
+	p.given(corev1.ResourceMemory, "48Mi")
+	for name, was := range before {
+		pod := p.Pods()[name]
+		if pod == nil || pod.UID != was.UID || pod.Status.PodIP != was.IP {
+			t.Errorf("%s is not the pod it was", name)
+			continue
+		}
+		restarts := statusOf(pod, "main").RestartCount
+		t.Logf("%s: started anew %d times", name, restarts)
+		if restarts < 1 || restarts > 2 {
+			t.Errorf("%s restarted %d times", name, restarts)
+		}
+	}
+	if seen := r.Seen(); seen.FewestReady < 1 || seen.Held != 1 || len(seen.Problems) > 0 {
+		t.Errorf("seen %+v", seen)
+	}
+}
+
 // room is what the place's node can give to pods, in thousandths of a processor.
 func (p place) room() int64 {
 	p.Helper()
