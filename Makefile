@@ -50,9 +50,9 @@ test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
 	$(GOTEST) -timeout 10m ./...
 
 .PHONY: test-lab
-test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite, two suites at once: they mostly wait.
+test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite, one suite after the other.
 	go run ./test/lab/cmd/lab build
-	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m ./test/...
+	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m ./test/...
 
 .PHONY: test-node
 test-node: $(GOTESTSUM) ## The part of test-lab on real kubelets, containerd and runc; needs root (docs/lab.md).
