@@ -181,7 +181,7 @@ spec:
       initContainers: [%[6]s]
       containers:
       - {name: main, image: "%[7]s", imagePullPolicy: Never, volumeMounts: [{name: data, mountPath: /data}],
-         readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}%[8]s}
+         readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}%[8]s}
 %[9]s
       %[10]s
 `, a.annotations, a.replicas, cmp.Or(a.policy, appsv1alpha1.InPlaceIfPossibleUpdate), also(a.rollout), a.templateAnnotations,
