@@ -25,8 +25,8 @@ type memo struct {
 	looks      string
 	seen       inplace.Seen
 	generation int64
-	// ready is the pod's Ready condition at the last look.
-	ready bool
+	// ready is the pod's Ready condition at the last look; settled is set when it was Ready before with these containers.
+	ready, settled bool
 	// refused is what the API server refused, by container, and how it said so.
 	refused map[string]corev1.ResourceRequirements
 	refusal inplace.ResizeRefusal
@@ -57,7 +57,10 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	next.readiness(last, now)
 	c := condition(pod, corev1.ContainersReady)
 	unready := !next.ready && (c == nil || c.Status != corev1.ConditionTrue || heldByOthers(pod))
-	flaps := next.ready && !last.seen.UnreadySince.IsZero() && now.Sub(next.seen.ReadySince) < crashCalm
+	// Readiness that comes and goes counts as not ready all along. The time in which containers started does not belong to it.
+	same := next.looks == last.looks
+	flaps := next.ready && same && last.settled && !last.seen.UnreadySince.IsZero() && now.Sub(next.seen.ReadySince) < crashCalm
+	next.settled = next.ready || (same && last.settled)
 	if unready || flaps {
 		next.seen.UnreadySince = since(true, last.seen.UnreadySince, now)
 	}

@@ -383,3 +383,31 @@ func TestDown(t *testing.T) {
 		})
 	}
 }
+
+// TestAStartIsNoFlap: a pod that has just started, and whose kubelet starts anew then, is not down: the time of its start does
+// not count. Seen on a real kubelet, 7 s after the pod became Ready.
+func TestAStartIsNoFlap(t *testing.T) {
+	t.Parallel()
+	m, pod := podview.NewMemory(), running()
+	set := func(status corev1.ConditionStatus) {
+		pod.Status.Conditions = append(pod.Status.Conditions[:2:2], corev1.PodCondition{Type: corev1.ContainersReady, Status: status})
+		pod.Status.Conditions[0].Status = status
+	}
+	for _, step := range []struct {
+		second int
+		ready  corev1.ConditionStatus
+		down   bool
+	}{
+		{0, corev1.ConditionFalse, false}, {8, corev1.ConditionTrue, false},
+		{15, corev1.ConditionFalse, false}, {16, corev1.ConditionTrue, false},
+		// Twice more within ten seconds: now it flaps.
+		{20, corev1.ConditionFalse, false}, {23, corev1.ConditionTrue, false}, {26, corev1.ConditionFalse, true},
+	} {
+		set(step.ready)
+		at := now.Add(time.Duration(step.second) * time.Second)
+		got := podview.From(pod, podview.Around{Now: at, Seen: m.Look(pod, podview.Endpoints{}, at)})
+		if got.Down != step.down {
+			t.Errorf("after %d s: down %v", step.second, got.Down)
+		}
+	}
+}
