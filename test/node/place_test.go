@@ -33,7 +33,7 @@ import (
 // slots is how many tests may be at work on the steady node at once: the machine has two processors. turn is held by the
 // test whose turn it is on the rough node.
 var (
-	slots = make(chan struct{}, 4)
+	slots = make(chan struct{}, 3)
 	turn  = make(chan struct{}, 1)
 )
 
@@ -68,12 +68,25 @@ func onRough(t *testing.T) place {
 	return p
 }
 
+// alone gives a test the steady node before all others: go test runs what is not parallel first.
+func alone(t *testing.T) place {
+	t.Helper()
+	return enter(t, slots, 0)
+}
+
 func in(t *testing.T, room chan struct{}, node int) place {
+	t.Helper()
+	if noNodes == "" {
+		t.Parallel()
+	}
+	return enter(t, room, node)
+}
+
+func enter(t *testing.T, room chan struct{}, node int) place {
 	t.Helper()
 	if noNodes != "" {
 		t.Skip("SKIPPED real nodes: " + noNodes)
 	}
-	t.Parallel()
 	room <- struct{}{}
 	t.Cleanup(func() { <-room })
 	p := place{Place: kit.In(t, member), node: member.RealNodes()[node]}

@@ -115,11 +115,13 @@ func (e *endpoints) once(p place, names []string) {
 	}
 }
 
-// TestLosslessTraffic: requests go on through an update in place, and none fails; every pod keeps what it is and has.
+// TestLosslessTraffic: requests go on through an update in place, and none fails; every pod keeps what it is and has. It runs
+// alone, and with the grace period that is there for it: a starved app answers a request, or takes a connection out of its
+// backlog, seconds after it was sent, and what it has not taken when it ends is reset.
 func TestLosslessTraffic(t *testing.T) {
-	p := onSteady(t)
+	p := alone(t)
 	p.service()
-	p.create(app{replicas: 4, rollout: "maxUnavailable: 1", more: second})
+	p.create(app{replicas: 4, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 2}", more: second})
 	p.mark()
 	names, before, r, e := p.names(), kit.Identities(p.Pods()), p.Record(), p.endpoints()
 	fresh, kept := p.traffic(false), p.traffic(true)
