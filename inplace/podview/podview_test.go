@@ -398,10 +398,14 @@ func TestAStartIsNoFlap(t *testing.T) {
 		ready  corev1.ConditionStatus
 		down   bool
 	}{
-		{0, corev1.ConditionFalse, false}, {8, corev1.ConditionTrue, false},
-		{15, corev1.ConditionFalse, false}, {16, corev1.ConditionTrue, false},
+		{0, corev1.ConditionFalse, false},
+		{8, corev1.ConditionTrue, false},
+		{15, corev1.ConditionFalse, false},
+		{16, corev1.ConditionTrue, false},
 		// Twice more within ten seconds: now it flaps.
-		{20, corev1.ConditionFalse, false}, {23, corev1.ConditionTrue, false}, {26, corev1.ConditionFalse, true},
+		{20, corev1.ConditionFalse, false},
+		{23, corev1.ConditionTrue, false},
+		{26, corev1.ConditionFalse, true},
 	} {
 		set(step.ready)
 		at := now.Add(time.Duration(step.second) * time.Second)
