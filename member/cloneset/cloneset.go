@@ -3,6 +3,7 @@ package cloneset
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -151,8 +152,21 @@ func holds(p *intstr.IntOrString) bool {
 // Scale says who should exist.
 func (Kind) Scale(c workload.Crowd) inplace.Population {
 	return plan.Scale(plan.Input{
-		Intent: c.Intent, Pods: c.Pods, Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Lost: c.Lost, Now: c.Now,
+		Intent: c.Intent, Pods: unhooked(c.Pods), Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Lost: c.Lost, Now: c.Now,
 	})
+}
+
+// unhooked are the pods without the state of lifecycle hooks, which are not acted on yet: a pod that OpenKruise left in
+// PreparingDelete would be taken as let go, although its hook still holds it.
+func unhooked(pods []inplace.Pod) []inplace.Pod {
+	out := slices.Clone(pods)
+	for i := range out {
+		if _, has := out[i].Labels[appsv1alpha1.LabelLifecycleState]; has {
+			out[i].Labels = maps.Clone(out[i].Labels)
+			delete(out[i].Labels, appsv1alpha1.LabelLifecycleState)
+		}
+	}
+	return out
 }
 
 // Report writes the status.

@@ -146,3 +146,20 @@ func TestReport(t *testing.T) {
 		t.Errorf("expected %d", cs.Status.ExpectedUpdatedReplicas)
 	}
 }
+
+// TestAPodThatAHookHoldsIsNotDeleted: OpenKruise left it in PreparingDelete; hooks are not acted on yet, so nobody let it go.
+func TestAPodThatAHookHoldsIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{appsv1alpha1.LabelLifecycleState: "PreparingDelete"}
+	pod := inplace.Pod{
+		Ref: inplace.Ref{Name: "web-a", UID: "u", ResourceVersion: "1"}, Phase: inplace.PhaseRunning, Node: "n",
+		Ready: true, Available: true, Gate: inplace.GateTrue, Revision: "r", Labels: labels,
+	}
+	got := Kind{}.Scale(workload.Crowd{
+		Intent: inplace.Intent{Replicas: 1, MaxUnavailable: 1, Update: inplace.Revision{Name: "r"}, Current: inplace.Revision{Name: "r"}},
+		Pods:   []inplace.Pod{pod},
+	})
+	if len(got.Deletes)+len(got.Patches)+len(got.Leaving) != 0 || labels[appsv1alpha1.LabelLifecycleState] == "" {
+		t.Errorf("%+v, labels %v", got, labels)
+	}
+}
