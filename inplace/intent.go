@@ -74,6 +74,9 @@ type Intent struct {
 	RecreateOnly map[string]string
 	// Compare orders the candidates; the smaller moves first. Nil means order.Default. Ties end at the name.
 	Compare func(a, b Pod) int
+	// Scatter spreads pods with these labels over the release (order.Scatter): applied to the candidates after Compare, those
+	// out of service because of us stay first.
+	Scatter []appsv1alpha1.UpdateScatterTerm
 	// Population is what scaling does in this very pass. Next counts it, so that both together keep the limits, and
 	// hands it on in its Decision.
 	Population Population

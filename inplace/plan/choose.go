@@ -12,13 +12,7 @@ import (
 // choose says which pods may move, as far as the partition goes, and how each would. Afterwards members are in the order
 // in which they move.
 func (r *round) choose() {
-	compare := r.in.Compare
-	if compare == nil {
-		compare = order.Default
-	}
-	slices.SortStableFunc(r.members, func(a, b *member) int {
-		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
-	})
+	r.sort()
 	if r.standstill() {
 		return
 	}
@@ -42,6 +36,17 @@ func (r *round) choose() {
 		}
 	}
 	r.recreateHopeless()
+}
+
+// sort brings the members into the order in which they move.
+func (r *round) sort() {
+	compare := r.in.Compare
+	if compare == nil {
+		compare = order.Default
+	}
+	slices.SortStableFunc(r.members, func(a, b *member) int {
+		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
+	})
 }
 
 // inFlightFirst puts pods first that were patched in service and are not proven: others without a gate wait for them.
@@ -103,6 +108,9 @@ type ways struct {
 
 // of is the way of one pod.
 func (w *ways) of(p inplace.Pod, target inplace.Revision) way {
+	if why := w.intent.RecreateOnly[p.Name]; why != "" && w.intent.Policy == inplace.PolicyInPlaceIfPossible {
+		return w.impossible(why)
+	}
 	key := [2]string{p.Revision, target.Name}
 	found, ok := w.cache[key]
 	if !ok {

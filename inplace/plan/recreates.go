@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
+)
+
+// MustRecreate is how many pods would be recreated, and not changed in place, when they move: toUpdate of the pods of other
+// revisions beyond the partition, toCurrent of those of the update revision beyond Replicas-Partition, which go back with
+// PartitionRollback. They are what surge is for (W6, N6). Those count that are first in the order of moving; pods that
+// are asked to go already (specified-delete, PreparingDelete) do not. Both are 0 while nothing may move, and toCurrent
+// outside a release and without PartitionRollback.
+//
+// It is counted without in.Population, which is decided knowing it.
+func MustRecreate(in inplace.Intent, pods []inplace.Pod) (toUpdate, toCurrent int32) {
+	in.Population = inplace.Population{}
+	r := &round{in: in, ways: ways{intent: in, cache: map[[2]string]way{}}}
+	if r.standstill() {
+		return 0, 0
+	}
+	for i := range pods {
+		r.members = append(r.members, &member{pod: pods[i]})
+	}
+	r.sort()
+	var older, updated []*member
+	for _, m := range r.members {
+		state, _ := hooks.Of(m.pod.Labels)
+		switch {
+		case !m.active() || m.pod.SpecifiedDelete || state == hooks.PreparingDelete:
+		case m.pod.Revision == in.Update.Name:
+			updated = append(updated, m)
+		default:
+			older = append(older, m)
+		}
+	}
+	toUpdate = r.recreates(older, in.Update, int32(len(older))-in.Partition) //nolint:gosec // a number of pods
+	if in.PartitionRollback && r.releasing() {
+		toCurrent = r.recreates(updated, in.Current, int32(len(updated))-in.Grant()) //nolint:gosec // a number of pods
+	}
+	return toUpdate, toCurrent
+}
+
+// recreates is how many of the first n members get to target by being recreated.
+func (r *round) recreates(members []*member, target inplace.Revision, n int32) int32 {
+	var out int32
+	for _, m := range members[:min(max(int(n), 0), len(members))] {
+		out += one(r.ways.of(m.pod, target).recreate != "")
+	}
+	return out
+}
