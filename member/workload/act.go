@@ -46,10 +46,11 @@ type acted struct {
 func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in := seen.wanted.Intent
 	in.Where = klog.KObj(seen.obj).String()
-	in.Population = r.Kind.Scale(Crowd{
-		Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
+	in = r.Kind.Scale(Crowd{
+		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
 		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
 	})
+	seen.wanted.Intent = in
 	decision := bounded(plan.Next(in, seen.pods, seen.now))
 	seen.order(decision.Patches)
 	decision.LookAgainIn = soonest(decision.LookAgainIn, in.Population.LookAgainIn)

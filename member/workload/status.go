@@ -195,7 +195,9 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 	invalid := metav1.Condition{Type: appsv1alpha1.ConditionInvalid, Reason: reasonInvalid, Message: s.wanted.Intent.Invalid}
 	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failed.scale}
 	for _, h := range s.wanted.Intent.Population.Holds {
-		scale.Message = cmp.Or(scale.Message, h.Because)
+		if h.Kind == inplace.HoldScale {
+			scale.Message = cmp.Or(scale.Message, h.Because)
+		}
 	}
 	update := failedUpdate(d.Summary, failed)
 	ignored := metav1.Condition{Type: appsv1alpha1.ConditionNotActedOn, Reason: reasonFieldsNotActedOn}
