@@ -90,7 +90,10 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 	t.Parallel()
 	want := map[string][]string{
 		"CloneSet": {
-			"DESIRED", "UPDATED", "UPDATED_READY", "READY", "TOTAL", "AGE", "CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
+			"DESIRED", "UPDATED", "UPDATED_READY", "READY", "TOTAL", "AGE",
+			// Ours, only in -o wide: scripts count the columns of the short form.
+			"STATE (wide)", "IN_PLACE (wide)", "RECREATED (wide)",
+			"CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
 		},
 		"UnitedDeployment": {"DESIRED", "CURRENT", "UPDATED", "READY", "STATE (wide)", "AGE"},
 	}
