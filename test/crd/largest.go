@@ -38,7 +38,7 @@ func Largest() []Case {
 			Name: "1,000 pods to delete", Kind: "CloneSet",
 			Extra: map[string]any{"spec": map[string]any{"scaleStrategy": map[string]any{"podsToDelete": pods}}},
 		},
-		{Name: "every list of a CloneSet at its end", Kind: "CloneSet", Extra: map[string]any{"spec": fullCloneSet()}},
+		{Name: "every list of a CloneSet at its end", Kind: "CloneSet", Patch: "metadata: {name: full}", Extra: map[string]any{"spec": fullCloneSet()}},
 	}
 }
 
