@@ -61,6 +61,7 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		MinReadySeconds: cs.Spec.MinReadySeconds,
 		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
 		NotActedOn:      cs.Spec.NotActedOn(),
+		Claims:          len(cs.Spec.VolumeClaimTemplates) > 0,
 		Status: workload.Stored{
 			CurrentRevision: cs.Status.CurrentRevision, UpdateRevision: cs.Status.UpdateRevision,
 			CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0), Replicas: cs.Status.Replicas, Updated: cs.Status.UpdatedReplicas,

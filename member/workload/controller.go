@@ -24,6 +24,8 @@ type Options struct {
 	Cache client.Reader
 	// PodsVersion is the resourceVersion up to which the cache of pods has come; empty when it cannot tell.
 	PodsVersion func() string
+	// Claims is the cache's watch of claims.
+	Claims Feed
 	// Live reads from the API server and writes to it.
 	Live client.Client
 	// Events may be nil: then none are written.
@@ -38,7 +40,7 @@ type Options struct {
 }
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
 

@@ -31,6 +31,20 @@ func populationEvents(d inplace.Decision, a acted) []inplace.Event {
 			Message: fmt.Sprintf("Deleted %s: %s", pods(a.Deleted), d.Deletes[0].Because),
 		})
 	}
+	if a.ClaimsCreated > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "ClaimsCreated", Message: fmt.Sprintf("Created claims for new pods: %d", a.ClaimsCreated),
+		})
+	}
+	if a.ClaimsDeleted > 0 {
+		because := "with their pods"
+		if len(d.ClaimDeletes) > 0 {
+			because = d.ClaimDeletes[0].Because
+		}
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "ClaimsDeleted", Message: fmt.Sprintf("Deleted %d claims: %s", a.ClaimsDeleted, because),
+		})
+	}
 	return out
 }
 

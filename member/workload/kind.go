@@ -50,6 +50,8 @@ type Wanted struct {
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool
+	// Claims is true when the object's pods have claims.
+	Claims bool
 	// MinReadySeconds is how long a pod must have been Ready to be available.
 	MinReadySeconds int32
 	// HistoryLimit is how many unused revisions are kept.
