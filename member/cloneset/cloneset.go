@@ -57,11 +57,12 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		return workload.Wanted{Intent: inplace.Intent{Invalid: fmt.Sprintf("%T is no CloneSet", obj)}}
 	}
 	w := workload.Wanted{
-		Template:        cs.Spec.Template.Raw,
-		MinReadySeconds: cs.Spec.MinReadySeconds,
-		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
-		NotActedOn:      cs.Spec.NotActedOn(),
-		Claims:          len(cs.Spec.VolumeClaimTemplates) > 0,
+		Template:         cs.Spec.Template.Raw,
+		ProgressDeadline: time.Duration(ptr.Deref(cs.Spec.ProgressDeadlineSeconds, 0)) * time.Second,
+		MinReadySeconds:  cs.Spec.MinReadySeconds,
+		HistoryLimit:     ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
+		NotActedOn:       cs.Spec.NotActedOn(),
+		Claims:           len(cs.Spec.VolumeClaimTemplates) > 0,
 		Status: workload.Stored{
 			CurrentRevision: cs.Status.CurrentRevision, UpdateRevision: cs.Status.UpdateRevision,
 			CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0), Replicas: cs.Status.Replicas, Updated: cs.Status.UpdatedReplicas,

@@ -48,6 +48,14 @@ func populationEvents(d inplace.Decision, a acted) []inplace.Event {
 	return out
 }
 
+// struckOut says which names were taken out of podsToDelete.
+func struckOut(names []string) inplace.Event {
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "PodsToDeleteCleaned",
+		Message: "Took pods that do not exist out of spec.scaleStrategy.podsToDelete: " + some(names),
+	}
+}
+
 func pods(n int) string {
 	if n == 1 {
 		return "1 pod"
@@ -60,13 +68,17 @@ func conditionEvents(before, after []metav1.Condition) []inplace.Event {
 	var out []inplace.Event
 	for _, kind := range []string{
 		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
-		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale,
+		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale, appsv1alpha1.ConditionWarning,
 	} {
 		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
 		if is == nil || (was != nil && was.Message == is.Message) {
 			continue
 		}
 		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: kind, Message: is.Message})
+	}
+	is, was := meta.FindStatusCondition(after, appsv1alpha1.ConditionProgressing), meta.FindStatusCondition(before, appsv1alpha1.ConditionProgressing)
+	if is != nil && is.Reason == reasonDeadline && (was == nil || was.Reason != is.Reason) {
+		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: is.Reason, Message: is.Message})
 	}
 	return out
 }

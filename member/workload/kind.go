@@ -52,6 +52,8 @@ type Wanted struct {
 	Held bool
 	// Claims is true when the object's pods have claims.
 	Claims bool
+	// ProgressDeadline is how long a release may get nowhere before it is told; 0: for ever.
+	ProgressDeadline time.Duration
 	// MinReadySeconds is how long a pod must have been Ready to be available.
 	MinReadySeconds int32
 	// HistoryLimit is how many unused revisions are kept.

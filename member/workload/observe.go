@@ -31,6 +31,8 @@ type observation struct {
 	// unstored is set when the revision of the template could not be stored: nothing may name it yet.
 	unstored bool
 	book     *book
+	// struck is what became of names that no pod has.
+	struck struck
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
 	wait time.Duration
 }

@@ -44,6 +44,13 @@ type book struct {
 	known map[types.UID]bool
 	// lost are revisions of pods that went away and are not replaced yet.
 	lost []string
+	// progress is how far the release has come.
+	progress progress
+	// stay are names of the spec that nobody has and somebody applies, at a generation of the object.
+	stay struct {
+		generation int64
+		names      []string
+	}
 	// reported is when the status was written last.
 	reported time.Time
 }

@@ -384,6 +384,9 @@ const (
 	ConditionFailedUpdate = "FailedUpdate"
 	// ConditionNotActedOn is True while the spec has fields that are accepted and not acted on yet; the message names them.
 	ConditionNotActedOn = "FieldsNotActedOn"
+	// ConditionWarning is True while something is asked for that cannot be done, or left that somebody should look at. Nothing
+	// waits for it; the message names it.
+	ConditionWarning = "Warning"
 	// ConditionInvalid is True while the spec cannot be read; nothing moves.
 	ConditionInvalid = "Invalid"
 	// ConditionPeerActive is True while another reconciler owns the kind; nothing is written by us.
