@@ -87,10 +87,14 @@ func (a *agent) restart() {
 	shuffle := func(objects []client.Object) {
 		rand.New(rand.NewPCG(a.seed, uint64(a.step))).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	}
+	version := func(kind string) func() string {
+		return func() string { return strconv.FormatInt(a.view[kind], 10) }
+	}
 	a.r = workload.New(workload.Options{
 		Kind: &spy{a: a}, Resource: cloneset.Resource(), Extended: true, Clock: a.clock,
 		Cache:       &reader{s: a.c.server, rv: a.view, read: see, shuffle: shuffle},
-		PodsVersion: func() string { return strconv.FormatInt(a.view[kindPod], 10) },
+		PodsVersion: version(kindPod),
+		Claims:      workload.Feed{Synced: func() bool { return true }, Version: version(kindClaim)},
 		Live:        &writer{reader: reader{s: a.c.server, read: see, shuffle: shuffle}, line: a},
 	})
 }

@@ -344,6 +344,11 @@ func serves(pod *corev1.Pod) bool {
 	return active(pod) && !preparing(pod) && isTrue(pod, corev1.PodReady) && gateTrue(pod)
 }
 
+// waits reports whether a pod serves and counts as unavailable only because its hook was asked before an update.
+func waits(pod *corev1.Pod) bool {
+	return serves(pod) && pod.Labels[appsv1alpha1.LabelLifecycleState] == string(hooks.PreparingUpdate)
+}
+
 func gateTrue(pod *corev1.Pod) bool {
 	return isTrue(pod, appsv1alpha1.ConditionInPlaceUpdateReady)
 }
@@ -374,12 +379,13 @@ func takes(q *request, pod *corev1.Pod) string {
 // serve, everything else enough that are available. Requests are judged in the order in which they were decided.
 func (j *judge) budget(p *pass, n numbers) error {
 	seen := map[string]*corev1.Pod{}
-	available, serving, staying := 0, 0, 0
+	available, serving, staying, upheld := 0, 0, 0, 0
 	for _, pod := range p.pods {
 		seen[pod.Name] = pod
 		available += one(j.available(pod, p.set.Spec.MinReadySeconds))
 		serving += one(serves(pod))
 		staying += one(active(pod) && n.wants(pod) && !preparing(pod))
+		upheld += one(waits(pod))
 	}
 	floor := n.replicas - n.unavailable
 	if n.unavailable == 0 && n.policy != appsv1alpha1.ReCreateUpdate {
@@ -421,7 +427,13 @@ func (j *judge) budget(p *pass, n numbers) error {
 		}
 		serving--
 		available -= one(j.available(pod, p.set.Spec.MinReadySeconds))
-		if scaleIn && serving < floor || !scaleIn && available < floor {
+		left := available
+		if waits(pod) {
+			// It counts as unavailable since its hook was asked, and serves all the same: it has paid.
+			upheld--
+			left += upheld
+		}
+		if scaleIn && serving < floor || !scaleIn && left < floor {
 			return fmt.Errorf("budget: %s %s, which serves (scale-in %t): %d serve and %d are available after it, at least %d should",
 				how, pod.Name, scaleIn, serving, available, floor)
 		}
