@@ -31,8 +31,12 @@ func held(p *inplace.Pod, u *Update, a *hooks.Answer, now time.Time) Outcome {
 	return o
 }
 
-// mayServe reports whether nothing that is under way keeps the pod out of service.
+// mayServe reports whether nothing that is under way keeps the pod out of service: of one that was never patched nothing is,
+// even if it has not started.
 func mayServe(p *inplace.Pod, u *Update, now time.Time) bool {
+	if p.State == nil && p.Parked == nil && p.StateProblem == "" {
+		return true
+	}
 	if p.StateProblem != "" || parkedHere(p) && blocked(p, u) == "" {
 		return false
 	}

@@ -80,7 +80,7 @@ func Serves(p inplace.Pod, u Update) bool {
 	}
 	a := hooks.Before(u.Lifecycle, &p)
 	switch {
-	case p.Available && a.Write != hooks.None:
+	case a.Write == hooks.PreparingUpdate, p.Available && a.Write != hooks.None:
 		return true
 	case !a.Ready:
 		return a.Out && p.Gate == inplace.GateTrue
