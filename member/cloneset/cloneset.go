@@ -50,6 +50,19 @@ func (Kind) New() client.Object {
 	return &appsv1alpha1.CloneSet{}
 }
 
+// Selector is spec.selector.
+func (Kind) Selector(obj client.Object) (labels.Selector, error) {
+	cs, ok := obj.(*appsv1alpha1.CloneSet)
+	if !ok {
+		return nil, fmt.Errorf("%T is no CloneSet", obj)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
 // Read reads a CloneSet.
 func (k Kind) Read(obj client.Object) workload.Wanted {
 	cs, ok := obj.(*appsv1alpha1.CloneSet)
@@ -99,9 +112,9 @@ func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string
 		w.Unfit = true
 		return problem
 	}
-	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	selector, err := Kind{}.Selector(cs)
 	if err != nil {
-		return "spec.selector: " + err.Error()
+		return err.Error()
 	}
 	w.Selector = selector.String()
 	if !selector.Matches(labels.Set(template.Labels)) {

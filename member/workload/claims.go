@@ -110,7 +110,7 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, seen *observation, names 
 			met = true
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading claim %s, whose name was taken: %w", name.Name, err))
-		case r.ours(claim, seen.obj):
+		case ours(claim, seen.obj) && claim.Labels[r.Resource.PodLabel] != "":
 			seen.book.claims.wrote([]podwriter.Written{{ResourceVersion: claim.ResourceVersion}})
 			seen.book.since = r.Clock.Now()
 			met = true

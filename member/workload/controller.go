@@ -68,6 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if seen.wait > 0 {
 		return ctrl.Result{RequeueAfter: seen.wait}, nil
 	}
+	if !seen.members.none() {
+		changed, err := r.claim(ctx, seen)
+		if err != nil || changed {
+			return ctrl.Result{RequeueAfter: lookAgain}, ignoreConflict(err)
+		}
+	}
 	decision := r.decide(seen)
 	acted, actErr := r.act(ctx, seen, decision)
 	again, reportErr := r.conclude(ctx, seen, decision, failuresOf(actErr))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +16,8 @@ import (
 type Kind interface {
 	// New returns an empty object of the kind.
 	New() client.Object
+	// Selector says which pods belong to obj; an error where that cannot be read.
+	Selector(obj client.Object) (labels.Selector, error)
 	// Read reads the object. What cannot be read is Wanted.Intent.Invalid, never a default.
 	Read(obj client.Object) Wanted
 	// Scale returns the crowd's intent with its Population: who should exist. It also fills in what of the intent depends
@@ -29,7 +32,7 @@ type Resource struct {
 	schema.GroupVersionKind
 	// Plural is the resource's name in URLs and in the name of its CRD.
 	Plural string
-	// PodLabel is a label that every pod of the kind carries: the cache of pods is limited to it.
+	// PodLabel is a label that every claim of the kind's pods carries: the cache of claims is limited to it.
 	PodLabel string
 }
 

@@ -31,6 +31,8 @@ type observation struct {
 	// unstored is set when the revision of the template could not be stored: nothing may name it yet.
 	unstored bool
 	book     *book
+	// members are who joins and who leaves: nothing else is filled in then.
+	members members
 	// struck is what became of names that no pod has.
 	struck struck
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
@@ -61,6 +63,9 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	}
 	if err := r.readClaims(ctx, seen); err != nil || seen.wait > 0 {
 		return seen, err
+	}
+	if err := r.readMembers(ctx, seen, pods); err != nil {
+		return nil, err
 	}
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
@@ -168,7 +173,7 @@ func (r *Reconciler) readLive(ctx context.Context, seen *observation) ([]corev1.
 	}
 	seen.obj = obj
 	var list corev1.PodList
-	err := r.Live.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.Resource.PodLabel})
+	err := r.Live.List(ctx, &list, client.InNamespace(obj.GetNamespace()))
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods live: %w", err)
 	}

@@ -51,6 +51,8 @@ type book struct {
 		generation int64
 		names      []string
 	}
+	// unclaimable are pods, claims and revisions whose owner the API server does not let us change, and its answer.
+	unclaimable map[types.UID]string
 	// reported is when the status was written last.
 	reported time.Time
 }

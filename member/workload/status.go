@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -220,6 +221,9 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 	said := slices.Clone(s.wanted.Intent.Population.Warnings)
 	if stay := s.struck.warning(); stay != "" {
 		said = append(said, stay)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(s.book.unclaimable)) {
+		said = append(said, s.book.unclaimable[uid])
 	}
 	warning.Message = strings.Join(said, "; ")
 	return []metav1.Condition{invalid, scale, update, ignored, unknown, warning}

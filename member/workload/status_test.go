@@ -20,7 +20,7 @@ func seenOf(in inplace.Intent) *observation {
 	in.Update, in.Current = inplace.Revision{Name: "new"}, inplace.Revision{Name: "old"}
 	return &observation{
 		now: noon, obj: &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 7}},
-		wanted: Wanted{Intent: in},
+		wanted: Wanted{Intent: in}, book: page(),
 	}
 }
 
