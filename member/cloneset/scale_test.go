@@ -200,3 +200,14 @@ func TestAPodThatAHookHoldsIsNotDeleted(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodToBeRecreatedIsNotTakenBack: the hook is taken out of the spec while all pods wait in PreparingDelete. One that is
+// taken back would be recreated right away.
+func TestAPodToBeRecreatedIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	c := crowd(t, `{replicas: 1, updateStrategy: {type: ReCreate}}`, "a")
+	c.Pods[0].Labels[appsv1alpha1.LabelLifecycleState] = "PreparingDelete"
+	if got := (Kind{}).Scale(c).Population; len(got.Patches) != 0 || len(got.Deletes) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
