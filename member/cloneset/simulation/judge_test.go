@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -210,7 +211,8 @@ func (j *judge) state(p *pass, was, made *corev1.Pod) {
 	if _, missing := held(was, hook); to == hooks.Normal && len(missing) > 0 {
 		j.fail("hook: %s is called Normal and lacks %v", was.Name, missing)
 	}
-	if _, asked := made.Labels[appsv1alpha1.LabelSpecifiedDelete]; to == hooks.Updated && !asked && made.Generation != made.Status.ObservedGeneration {
+	updated := made.Annotations[appsv1alpha1.AnnotationInPlaceState] != ""
+	if to == hooks.Updated && updated && made.Generation != made.Status.ObservedGeneration {
 		j.fail("hook: %s is called Updated before its kubelet has seen the update", was.Name)
 	}
 }
@@ -422,7 +424,7 @@ func (j *judge) budget(p *pass, n numbers) error {
 		if scaleIn && surplus < 0 {
 			return fmt.Errorf("budget: %s %s as a scale-in, and %d of %d would stay", how, pod.Name, n.replicas+surplus, n.replicas)
 		}
-		if !serves(pod) {
+		if !serves(pod) || how == "holds" && !j.available(pod, p.set.Spec.MinReadySeconds) {
 			continue
 		}
 		serving--
@@ -434,11 +436,24 @@ func (j *judge) budget(p *pass, n numbers) error {
 			left += upheld
 		}
 		if scaleIn && serving < floor || !scaleIn && left < floor {
-			return fmt.Errorf("budget: %s %s, which serves (scale-in %t): %d serve and %d are available after it, at least %d should",
-				how, pod.Name, scaleIn, serving, available, floor)
+			return fmt.Errorf("budget: %s %s, which serves (scale-in %t): %d serve and %d are available after it, at least %d should; it saw %s",
+				how, pod.Name, scaleIn, serving, available, floor, j.view(p))
 		}
 	}
 	return nil
+}
+
+// view is what a pass saw of the pods.
+func (j *judge) view(p *pass) string {
+	var out []string
+	for _, pod := range p.pods {
+		ready := conditionOf(pod, corev1.PodReady)
+		out = append(out, fmt.Sprintf("%s(%s %s, ready %s since %s, gate %s, state %q, available %t, deleted %t)", pod.Name, pod.Status.Phase,
+			pod.Spec.Containers[0].Image, ready.Status, ready.LastTransitionTime.UTC().Format("04:05"),
+			conditionOf(pod, appsv1alpha1.ConditionInPlaceUpdateReady).Status, pod.Labels[appsv1alpha1.LabelLifecycleState],
+			j.available(pod, p.set.Spec.MinReadySeconds), pod.DeletionTimestamp != nil))
+	}
+	return strings.Join(out, ", ")
 }
 
 // inOrder are the requests that name pods: those of scaling as it decided them, then the others by name.
