@@ -118,6 +118,8 @@ const (
 	HoldPaused HoldKind = "Paused"
 	// HoldOnDelete: pods move when somebody deletes them.
 	HoldOnDelete HoldKind = "OnDelete"
+	// HoldHook: pods wait for somebody else's label or finalizer (spec.lifecycle).
+	HoldHook HoldKind = "Hook"
 	// HoldPartition: the partition keeps pods where they are.
 	HoldPartition HoldKind = "Partition"
 	// HoldBudget: as many pods are unavailable as may be.
@@ -130,8 +132,6 @@ const (
 	HoldProof HoldKind = "Proof"
 	// HoldResize: the node has no room for the new cpu or memory yet (Deferred), or the resize is not finished.
 	HoldResize HoldKind = "Resize"
-	// HoldHook: pods wait for somebody else's label or finalizer (spec.lifecycle).
-	HoldHook HoldKind = "Hook"
 	// HoldClaim: new pods wait for the claims of pods that are not gone yet.
 	HoldClaim HoldKind = "Claim"
 	// HoldScale: pods to create or delete cannot be, and somebody should look at it.

@@ -88,22 +88,22 @@ func TestHookedReleases(t *testing.T) {
 		"M005: as many hooks are asked as may be unavailable": {
 			in: with(intent(3, 0, 1), true), pods: "O O O", want: []string{"Drain O0 PreparingUpdate"},
 			holds: []string{
-				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 				"Hook: 1 pod waits for a lifecycle hook; O0: its in-place update waits until somebody removes label lb=true",
+				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 			},
 		},
 		"what a hook holds has spent the budget": {
 			in: with(intent(3, 0, 1), false), pods: "O O:PreparingUpdate O",
 			holds: []string{
-				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 				"Hook: 1 pod waits for a lifecycle hook; O1: its in-place update waits until somebody removes label lb=true",
+				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 			},
 		},
 		"and is one of those that may move": {
 			in: with(intent(3, 2, 3), false), pods: "O O:PreparingUpdate O",
 			holds: []string{
-				"Partition: 2 of 3 pods stay on app:v1 (partition 2)",
 				"Hook: 1 pod waits for a lifecycle hook; O1: its in-place update waits until somebody removes label lb=true",
+				"Partition: 2 of 3 pods stay on app:v1 (partition 2)",
 			},
 		},
 		"several that wait for the same are named together": {
@@ -120,9 +120,9 @@ func TestHookedReleases(t *testing.T) {
 		"not while another is down meanwhile: it goes back": {
 			in: with(intent(3, 2, 1), false), pods: "n O:PreparingUpdate! O", want: []string{"State O1 Updated"},
 			holds: []string{
+				"Hook: 1 pod waits for a lifecycle hook; O1: after its in-place update it waits until somebody puts on label lb=true",
 				"Partition: 2 of 3 pods stay on app:v1 (partition 2)",
 				"Budget: 1 pod waits: 2 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
-				"Hook: 1 pod waits for a lifecycle hook; O1: after its in-place update it waits until somebody puts on label lb=true",
 			},
 		},
 		"B061: reverted, nobody waits for the hook": {
@@ -151,8 +151,8 @@ func TestHookedReleases(t *testing.T) {
 		"recreated by way of its hook, out of service": {
 			in: with(intent(2, 0, 1), true, recreate), pods: "O O", want: []string{"Drain O0 PreparingDelete"},
 			holds: []string{
-				"Budget: 1 pod waits: 1 of 2 pods are unavailable or about to be, and maxUnavailable is 1",
 				"Hook: 1 pod waits for a lifecycle hook; O0: its deletion waits until somebody removes label keep=true",
+				"Budget: 1 pod waits: 1 of 2 pods are unavailable or about to be, and maxUnavailable is 1",
 			},
 		},
 		"a pod that its hook does not hold is recreated at once": {
@@ -192,8 +192,8 @@ func TestHookedReleases(t *testing.T) {
 		"a new pod is not available before its hook has let it in": {
 			in:   with(intent(3, 0, 1), false, func(in *inplace.Intent) { in.Lifecycle.PreNormal = in.Lifecycle.InPlaceUpdate }),
 			pods: "C:PreparingNormal! O:Normal! O", holds: []string{
-				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 				"Hook: 1 pod waits for a lifecycle hook; C0: before it counts as new it waits until somebody puts on label lb=true",
+				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
 			},
 		},
 	}

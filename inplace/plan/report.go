@@ -58,6 +58,8 @@ func (r *round) holds() []inplace.Hold {
 		add(inplace.HoldRefused, len(r.refused), fmt.Sprintf("%s not moved, the update strategy being %s: %s",
 			pods(len(r.refused), "is", "are"), inplace.PolicyInPlaceOnly, r.refused[0].refusal))
 	}
+	// Somebody has to do something about these, and what follows often waits for them.
+	out = append(out, r.hookWaits()...)
 	if len(r.held) > 0 {
 		add(inplace.HoldPartition, len(r.held), r.partitionSentence())
 	}
@@ -69,7 +71,6 @@ func (r *round) holds() []inplace.Hold {
 			pods(len(r.queued), "waits", "wait")))
 	}
 	out = append(out, r.waits()...)
-	out = append(out, r.hookWaits()...)
 	return append(out, r.in.Population.Holds...)
 }
 
