@@ -83,7 +83,7 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		},
 	}
 	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
-	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs), k.readRollout(cs, &w))
+	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs, &w), k.readRollout(cs, &w))
 	if problem != "" {
 		w.Intent = inplace.Intent{
 			Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas, Lifecycle: cs.Spec.Lifecycle,
@@ -136,8 +136,9 @@ func endsPods(spec *corev1.PodSpec) (problem string) {
 }
 
 // readScaling reads what Scale reads again with the pods.
-func readScaling(cs *appsv1alpha1.CloneSet) (problem string) {
-	_, problem = plan.ReadStrategy(&cs.Spec, cs.Labels)
+func readScaling(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
+	strategy, problem := plan.ReadStrategy(&cs.Spec, cs.Labels)
+	w.NodeLabels = slices.ContainsFunc(strategy.Spread, func(key string) bool { return key != corev1.LabelHostname })
 	return problem
 }
 

@@ -78,6 +78,20 @@ func TestBothShapes(t *testing.T) {
 	}
 }
 
+// TestNodeLabels are asked for only where they rank pods: a node's own name stands for its host name.
+func TestNodeLabels(t *testing.T) {
+	t.Parallel()
+	spec := `{template: {metadata: {labels: {app: web}}, spec: {containers: [], topologySpreadConstraints: [{topologyKey: %s, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]}}}`
+	for key, want := range map[string]bool{"kubernetes.io/hostname": false, "topology.kubernetes.io/zone": true} {
+		if _, w := read(t, fmt.Sprintf(spec, key)); w.NodeLabels != want {
+			t.Errorf("%s: %t", key, w.NodeLabels)
+		}
+	}
+	if _, w := read(t, `{}`); w.NodeLabels {
+		t.Error("without constraints")
+	}
+}
+
 // TestRollbackGate: the gate stands for what a CloneSet does not say.
 func TestRollbackGate(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,8 @@ type Options struct {
 	PodsVersion func() string
 	// Claims is the cache's watch of claims.
 	Claims Feed
+	// Nodes may be nil: then no labels of nodes are known.
+	Nodes *Nodes
 	// Live reads from the API server and writes to it.
 	Live client.Client
 	// Events may be nil: then none are written.

@@ -53,6 +53,8 @@ type Wanted struct {
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool
+	// NodeLabels is true when pods are ranked by labels of their nodes.
+	NodeLabels bool
 	// Claims is true when the object's pods have claims.
 	Claims bool
 	// ProgressDeadline is how long a release may get nowhere before it is told; 0: for ever.

@@ -35,6 +35,7 @@ func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                pods,
 			Claim():                      claims,
+			node():                       {Transform: leanNode, UnsafeDisableDeepCopy: new(true)},
 			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: new(true)},
 			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: new(true)},
 		},

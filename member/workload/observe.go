@@ -25,6 +25,8 @@ type observation struct {
 	wanted Wanted
 	pods   []inplace.Pod
 	claims []inplace.Claim
+	// nodes are the labels of the pods' nodes, by name; nil where nobody needs them, or they are not known.
+	nodes map[string]map[string]string
 	// revisions are the object's ControllerRevisions by name.
 	revisions map[string]*appsv1.ControllerRevision
 	history   revision.Changes
@@ -69,6 +71,9 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	}
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
+	}
+	if err := r.readNodes(ctx, seen); err != nil || seen.wait > 0 {
+		return seen, err
 	}
 	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
 	gone := seen.book.follow(seen.pods, missing, seen.proven)
