@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -115,6 +114,7 @@ func (s *spy) Read(obj client.Object) workload.Wanted {
 
 // Scale says who should exist.
 func (s *spy) Scale(c workload.Crowd) inplace.Intent {
+	s.a.pass.set = c.Object.(*appsv1alpha1.CloneSet)
 	in := s.Kind.Scale(c)
 	s.a.planted.scale(s.a, c, &in)
 	s.a.pass.population, s.a.pass.scaled = in.Population, true
@@ -123,7 +123,7 @@ func (s *spy) Scale(c workload.Crowd) inplace.Intent {
 
 // saw notes what the pass read last of a kind.
 func (a *agent) saw(kind string, objects []client.Object) {
-	if a.pass == nil {
+	if a.pass == nil || a.pass.scaled {
 		return
 	}
 	switch kind {
@@ -132,7 +132,7 @@ func (a *agent) saw(kind string, objects []client.Object) {
 	case kindPod:
 		a.pass.pods = nil
 		for _, obj := range objects {
-			if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && owner.UID == setUID {
+			if ours(obj) {
 				a.pass.pods = append(a.pass.pods, obj.(*corev1.Pod))
 			}
 		}
@@ -140,7 +140,9 @@ func (a *agent) saw(kind string, objects []client.Object) {
 	case kindClaim:
 		a.pass.claims = nil
 		for _, obj := range objects {
-			a.pass.claims = append(a.pass.claims, obj.(*corev1.PersistentVolumeClaim))
+			if ours(obj) {
+				a.pass.claims = append(a.pass.claims, obj.(*corev1.PersistentVolumeClaim))
+			}
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (j *judge) granted() {
 func (j *judge) retargeted() {
 	build, n := buildOf(j.a.c.set()), 0
 	for _, pod := range j.a.c.pods() {
-		n += one(active(pod) && pod.Labels[labelBuild] == build)
+		n += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build)
 	}
 	j.grants[build] = max(j.grants[build], n)
 	j.granted()
@@ -227,7 +227,7 @@ func (j *judge) created(p *pass, made *corev1.Pod, n numbers) {
 		if pod.UID != made.UID && idOf(pod) == id {
 			j.fail("id: %s and %s are of one id", pod.Name, made.Name)
 		}
-		total += one(active(pod) && (!n.exclude || !preparing(pod)))
+		total += one(active(pod) && ours(pod) && (!n.exclude || !preparing(pod)))
 	}
 	for _, c := range p.claims {
 		if idOf(c) == id && c.DeletionTimestamp != nil {
@@ -267,7 +267,7 @@ func (j *judge) onBuild(p *pass, made *corev1.Pod, n numbers) {
 	}
 	count := 0
 	for _, pod := range j.a.c.pods() {
-		count += one(active(pod) && pod.Labels[labelBuild] == build && n.wants(pod) && !preparing(pod) && !asked[pod.UID])
+		count += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build && n.wants(pod) && !preparing(pod) && !asked[pod.UID])
 	}
 	if most := j.grants[build]; count > most {
 		j.fail("grant: %d pods are on build %s, at most %d were ever granted", count, build, most)
@@ -555,7 +555,7 @@ func undone(first, second *pass) error {
 			return fmt.Errorf("undone: %s is deleted right after it was taken back", name)
 		case b.drained && a.returned, b.returned && a.drained:
 			return fmt.Errorf("undone: %s is drained and returned, or the other way round", name)
-		case b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
+		case b.build[0] == b.build[1] && b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
 			return fmt.Errorf("undone: %s goes from state %q to %q and back", name, b.state[0], b.state[1])
 		case b.build[0] != b.build[1] && a.build[0] != a.build[1]:
 			return fmt.Errorf("undone: %s goes from build %s to %s and on to %s", name, b.build[0], b.build[1], a.build[1])

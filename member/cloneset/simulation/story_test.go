@@ -557,6 +557,10 @@ func (s *story) end() error {
 			r.Partition = nil
 		}
 		set.Spec.ScaleStrategy.PodsToDelete = nil
+		if slices.ContainsFunc(s.c.pods(), func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }) {
+			// A pod that never comes up, and that a partition holds, spends the budget of creates for good.
+			set.Spec.ScaleStrategy.MaxUnavailable = nil
+		}
 	})
 	if s.hopeless() {
 		b := build{app: 4, number: len(s.builds) + 1}
