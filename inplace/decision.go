@@ -51,6 +51,8 @@ type Patch struct {
 	// puts the entries of a list into the order in which it names them, and the API server refuses another order: a patch
 	// that names two containers of one list needs it.
 	Order []string
+	// Kruise is what KruisePodReady becomes in the same request; nil: it stays. Return only.
+	Kruise *KruiseReady
 	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
 	Metadata MetadataChange
 	// Because is one sentence.

@@ -293,3 +293,37 @@ func settled(t *rapid.T, p inplace.Pod, u step.Update) inplace.Pod {
 	t.Fatalf("no end: %+v", p)
 	return p
 }
+
+// TestKruiseHold: what OpenKruise's hooks left in its own condition is taken back with the return, or alone, and not while
+// the pod waits.
+func TestKruiseHold(t *testing.T) {
+	t.Parallel()
+	held := func(p inplace.Pod) inplace.Pod {
+		p.Ready, p.Available, p.Kruise, p.Node = false, false, &inplace.KruiseReady{Ready: true}, "n"
+		return p
+	}
+	cases := map[string]struct {
+		pod    inplace.Pod
+		update step.Update
+		want   string
+		frees  bool
+	}{
+		"in service as far as we go":     {pod: held(in(serving(), "Normal", "true")), want: "Return", frees: true},
+		"with the return":                {pod: held(in(drained(), "PreparingUpdate", "true")), want: "Return Normal", frees: true},
+		"first out of its state":         {pod: held(in(serving(), "PreparingUpdate", "true")), want: "State Normal"},
+		"not while it waits":             {pod: held(in(drained(), "PreparingUpdate", "true")), update: to2(), want: "waits: Hook"},
+		"nor while it goes":              {pod: held(in(serving(), "PreparingDelete", "true")), want: ""},
+		"let go: the update goes first":  {pod: held(in(drained(), "PreparingUpdate", "false")), update: to2(), want: "Update Updating"},
+		"nothing is held, nothing freed": {pod: in(serving(), "Normal", "true"), want: ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.update.Lifecycle = gateway(true)
+			o := step.Next(tc.pod, tc.update, now)
+			if got := short(o); got != tc.want || (o.Patch != nil && o.Patch.Kruise != nil) != tc.frees {
+				t.Errorf("%q, want %q; %+v", got, tc.want, o.Patch)
+			}
+		})
+	}
+}
