@@ -232,7 +232,7 @@ func (c *claiming) note(it metav1.Object, err error) {
 // wouldJoin are the objects of the kind that a pod without a controller may be adopted by.
 func (r *Reconciler) wouldJoin(ctx context.Context, pod *corev1.Pod) []ctrl.Request {
 	list, ok := r.newList()
-	if !ok || r.Cache.List(ctx, list, client.InNamespace(pod.Namespace)) != nil {
+	if !ok || r.Cache.List(ctx, list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	var out []ctrl.Request
