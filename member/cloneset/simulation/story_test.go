@@ -57,7 +57,7 @@ type plot struct {
 	seed  uint64
 	has   feature
 	skip  map[int]bool
-	fault fault
+	fault *fault
 }
 
 // story is one CloneSet with people who change everything.
