@@ -76,8 +76,11 @@ func TestNodes(t *testing.T) {
 func TestNodesOf(t *testing.T) {
 	t.Parallel()
 	pods := []inplace.Pod{
-		{Node: "b", Phase: inplace.PhaseRunning}, {Node: "a", Phase: inplace.PhaseRunning}, {Node: "b", Phase: inplace.PhasePending},
-		{Phase: inplace.PhasePending}, {Node: "z", Phase: inplace.PhaseTerminating},
+		{Node: "b", Phase: inplace.PhaseRunning},
+		{Node: "a", Phase: inplace.PhaseRunning},
+		{Node: "b", Phase: inplace.PhasePending},
+		{Phase: inplace.PhasePending},
+		{Node: "z", Phase: inplace.PhaseTerminating},
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, nodesOf(pods)); diff != "" {
 		t.Error(diff)

@@ -35,7 +35,10 @@ func TestProgressDeadline(t *testing.T) {
 			{sum: updated(0, 5)}, {after: 60, sum: updated(1, 4)}, {after: 120, sum: updated(2, 4)}, {after: 180, sum: updated(3, 4)},
 		},
 		"a pod that comes and goes is no progress": {
-			{sum: updated(1, 4)}, {after: 30, sum: updated(1, 5)}, {after: 60, sum: updated(1, 4)}, {after: 80, sum: updated(1, 5)},
+			{sum: updated(1, 4)},
+			{after: 30, sum: updated(1, 5)},
+			{after: 60, sum: updated(1, 4)},
+			{after: 80, sum: updated(1, 5)},
 			{after: 120, sum: updated(1, 4), late: true},
 		},
 		"late, and then it goes on": {
