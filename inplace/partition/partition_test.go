@@ -190,7 +190,7 @@ func FuzzOld(f *testing.F) {
 
 // FuzzBudget: budgets are inside their bounds, round in the direction they should, and are 0 where they cannot be read.
 func FuzzBudget(f *testing.F) {
-	for _, seed := range []string{"", "%", "5", "0%", "1%", "20%", "99.99%", "100%", "100.0%", "150%", "-1%", "1e1%", "+5%", ".5%", "999999999999999%", "٣%"} {
+	for _, seed := range []string{"", "%", "5", "0%", "1%", "20%", "99.99%", "100%", "100.0%", "150%", "-1%", "1e1%", "+5%", ".5%", "999999999999999%", "00000000000000000", "٣%"} {
 		f.Add(seed, int32(10), int32(0))
 		f.Add(seed, int32(3), int32(1))
 	}

@@ -160,7 +160,21 @@ func TestHookedReleases(t *testing.T) {
 		},
 		"a pod on its way out is not moved, and spends the budget": {
 			in: with(intent(3, 0, 1), false), pods: "O:PreparingDelete O O",
-			holds: []string{"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+			holds: []string{
+				"Hook: 1 pod waits for a lifecycle hook; O0: its deletion waits until somebody removes label keep=true",
+				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
+			},
+		},
+		"what scaling says of a pod on its way out is said with its name": {
+			in: with(intent(1, 0, 1), false, scaled(inplace.Population{
+				Leaving: []string{"O0"}, Holds: []inplace.Hold{
+					{Kind: inplace.HoldHook, Pods: 1, Because: "its deletion waits until somebody removes label keep=true"},
+					{Kind: inplace.HoldScale, Pods: 1, Because: "x"},
+				},
+			})),
+			pods: "O:PreparingDelete", holds: []string{
+				"Hook: 1 pod waits for a lifecycle hook; O0: its deletion waits until somebody removes label keep=true", "Scale: x",
+			},
 		},
 		"who was asked to go is not moved, and serves as long as it is there": {
 			in:   with(intent(3, 0, 1), false, scaled(inplace.Population{Leaving: []string{"O0"}})),
@@ -172,7 +186,10 @@ func TestHookedReleases(t *testing.T) {
 				Ref: inplace.Ref{Name: "O0"}, Kind: inplace.PatchState, Metadata: hooks.Change(hooks.PreparingDelete, now),
 			}}})),
 			pods: "O O O", want: []string{"State O0 PreparingDelete"},
-			holds: []string{"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
+			holds: []string{
+				"Hook: 1 pod waits for a lifecycle hook; O0: its deletion waits until somebody removes label keep=true",
+				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
+			},
 		},
 		"what is taken back in this pass gets no other write": {
 			in: with(intent(2, 0, 2), false, scaled(inplace.Population{Patches: []inplace.Patch{{
