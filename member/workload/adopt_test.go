@@ -96,7 +96,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 // TestAPodThatDoesNotMatchIsReleased: somebody changes a pod's label to look at it; it runs on, and another takes its place.
 func TestAPodThatDoesNotMatchIsReleased(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cloneSet(t, 2))
+	w := newWorld(t, withClaim(t, 2))
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	r := w.reconciler(clock)
 	pass := func() {
@@ -117,8 +117,12 @@ func TestAPodThatDoesNotMatchIsReleased(t *testing.T) {
 	if err := w.Update(t.Context(), odd); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 {
+	// Long enough for a claim without a pod to be deleted.
+	for range 40 {
 		pass()
+	}
+	if got := w.claims(t); len(got) != 3 {
+		t.Errorf("claims %v; the pod that was let go goes on with its own", got)
 	}
 	if w.pods(t) != 3 || w.deletes != 0 {
 		t.Errorf("%d pods, %d deletes; want the odd one and two others", w.pods(t), w.deletes)

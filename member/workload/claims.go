@@ -82,10 +82,10 @@ func (r *Reconciler) readClaimsLive(ctx context.Context, seen *observation) erro
 
 // keepClaims keeps the object's own.
 func (s *observation) keepClaims(all []metav1.PartialObjectMetadata) {
-	s.claims = make([]inplace.Claim, 0, len(all))
+	s.claims, s.claimObjects = make([]inplace.Claim, 0, len(all)), make([]metav1.PartialObjectMetadata, 0, len(all))
 	for i := range all {
 		if c := claims.From(&all[i]); c.Owner == s.obj.GetUID() {
-			s.claims = append(s.claims, c)
+			s.claims, s.claimObjects = append(s.claims, c), append(s.claimObjects, all[i])
 		}
 	}
 }

@@ -24,19 +24,19 @@ import (
 )
 
 // Who belongs to a workload, by the rules of Kubernetes' controllers: a pod that matches the selector and has no controller
-// is adopted, with its claims and the revisions it runs; one of ours that does not match any more is let go. Both are passes
-// of their own: who should exist is decided when the view shows them.
+// is adopted, with its claims and the revisions it runs; one of ours that does not match any more is let go, with its claims,
+// which it goes on using. Both are passes of their own: who should exist is decided when the view shows them.
 
 // members are changes of who belongs to the object.
 type members struct {
-	// join and leave are pods, claims and revisions join with them.
-	join, leave []corev1.Pod
-	claims      []metav1.PartialObjectMetadata
-	revisions   []appsv1.ControllerRevision
+	// join and leave are pods; claims and revisions join with them, and dropped are the claims of who leaves.
+	join, leave     []corev1.Pod
+	claims, dropped []metav1.PartialObjectMetadata
+	revisions       []appsv1.ControllerRevision
 }
 
 func (m members) none() bool {
-	return len(m.join)+len(m.leave)+len(m.claims)+len(m.revisions) == 0
+	return len(m.join)+len(m.leave)+len(m.claims)+len(m.dropped)+len(m.revisions) == 0
 }
 
 // strangers are what in the namespace has no controller.
@@ -46,35 +46,52 @@ type strangers struct {
 	revisions []appsv1.ControllerRevision
 }
 
-// memberships says who joins and who leaves. refused are pods whose owner could not be changed before.
-func memberships(name string, selector labels.Selector, ours []corev1.Pod, others strangers, refused map[types.UID]string) members {
+// family is what belongs to an object now.
+type family struct {
+	name   string
+	pods   []corev1.Pod
+	claims []metav1.PartialObjectMetadata
+}
+
+// memberships says who joins and who leaves. refused are those whose owner could not be changed before.
+func memberships(selector labels.Selector, ours family, others strangers, refused map[types.UID]string) members {
 	var m members
-	ids, named := map[string]bool{}, map[string]bool{}
+	joining, leaving, named := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range others.pods {
 		p := &others.pods[i]
 		if p.DeletionTimestamp != nil || ended(p) || refused[p.UID] != "" || !selector.Matches(labels.Set(p.Labels)) {
 			continue
 		}
 		m.join = append(m.join, *p)
-		ids[p.Labels[appsv1alpha1.LabelCloneSetInstanceID]] = true
+		joining[idOf(p)] = true
 		named[p.Labels[appsv1alpha1.LabelPodRevision]] = true
 	}
-	for i := range ours {
-		p := &ours[i]
-		if p.DeletionTimestamp == nil && refused[p.UID] == "" && !selector.Matches(labels.Set(p.Labels)) {
+	bound := map[string]bool{}
+	for i := range ours.claims {
+		if refused[ours.claims[i].UID] != "" {
+			bound[idOf(&ours.claims[i])] = true
+		}
+	}
+	for i := range ours.pods {
+		p := &ours.pods[i]
+		if p.DeletionTimestamp == nil && refused[p.UID] == "" && !bound[idOf(p)] && !selector.Matches(labels.Set(p.Labels)) {
 			m.leave = append(m.leave, *p)
+			leaving[idOf(p)] = true
 		}
 	}
-	for i := range others.claims {
-		c := &others.claims[i]
-		id := c.Labels[appsv1alpha1.LabelCloneSetInstanceID]
-		if id != "" && ids[id] && c.DeletionTimestamp == nil && strings.HasSuffix(c.Name, "-"+id) && refused[c.UID] == "" {
-			m.claims = append(m.claims, *c)
+	with := func(all []metav1.PartialObjectMetadata, ids map[string]bool) (out []metav1.PartialObjectMetadata) {
+		for i := range all {
+			id := idOf(&all[i])
+			if id != "" && ids[id] && all[i].DeletionTimestamp == nil && strings.HasSuffix(all[i].Name, "-"+id) && refused[all[i].UID] == "" {
+				out = append(out, all[i])
+			}
 		}
+		return out
 	}
+	m.claims, m.dropped = with(others.claims, joining), with(ours.claims, leaving)
 	for i := range others.revisions {
 		r := &others.revisions[i]
-		if (named[r.Name] || strings.HasPrefix(r.Name, name+"-")) && selector.Matches(labels.Set(r.Labels)) &&
+		if (named[r.Name] || strings.HasPrefix(r.Name, ours.name+"-")) && selector.Matches(labels.Set(r.Labels)) &&
 			r.DeletionTimestamp == nil && refused[r.UID] == "" {
 			m.revisions = append(m.revisions, *r)
 		}
@@ -82,36 +99,45 @@ func memberships(name string, selector labels.Selector, ours []corev1.Pod, other
 	return m
 }
 
+func idOf(it metav1.Object) string {
+	return it.GetLabels()[appsv1alpha1.LabelCloneSetInstanceID]
+}
+
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// readMembers finds out who joins and who leaves.
+// readMembers finds out who joins and who leaves. Nobody does while it is not known which claims go along.
 func (r *Reconciler) readMembers(ctx context.Context, seen *observation, ours []corev1.Pod) error {
 	selector, err := r.Kind.Selector(seen.obj)
-	if err != nil || selector.Empty() || seen.wanted.Intent.Invalid != "" {
+	if err != nil || selector.Empty() || seen.wanted.Intent.Invalid != "" || !r.Claims.synced() {
 		return nil //nolint:nilerr // it is the intent's Invalid: nobody joins or leaves
 	}
 	others, err := r.strangers(ctx, seen.obj.GetNamespace())
 	if err != nil {
 		return err
 	}
-	seen.book.claimable(append(slices.Clone(ours), others.pods...), others)
-	seen.members = memberships(seen.obj.GetName(), selector, ours, others, seen.book.unclaimable)
+	mine := family{name: seen.obj.GetName(), pods: ours, claims: seen.claimObjects}
+	seen.book.claimable(mine, others)
+	seen.members = memberships(selector, mine, others, seen.book.unclaimable)
 	return nil
 }
 
 // claimable forgets what is not there any more.
-func (b *book) claimable(pods []corev1.Pod, others strangers) {
+func (b *book) claimable(ours family, others strangers) {
 	if len(b.unclaimable) == 0 {
 		return
 	}
 	there := map[types.UID]bool{}
-	for i := range pods {
-		there[pods[i].UID] = true
+	for _, pods := range [][]corev1.Pod{ours.pods, others.pods} {
+		for i := range pods {
+			there[pods[i].UID] = true
+		}
 	}
-	for i := range others.claims {
-		there[others.claims[i].UID] = true
+	for _, claims := range [][]metav1.PartialObjectMetadata{ours.claims, others.claims} {
+		for i := range claims {
+			there[claims[i].UID] = true
+		}
 	}
 	for i := range others.revisions {
 		there[others.revisions[i].UID] = true
@@ -125,9 +151,6 @@ func (r *Reconciler) strangers(ctx context.Context, namespace string) (strangers
 	var revisions appsv1.ControllerRevisionList
 	claims := claimList()
 	for _, list := range []client.ObjectList{&pods, &revisions, claims} {
-		if list == claims && !r.Claims.synced() {
-			continue
-		}
 		if err := r.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexController: nobody}); err != nil {
 			return out, fmt.Errorf("listing what has no controller: %w", err)
 		}
@@ -136,12 +159,12 @@ func (r *Reconciler) strangers(ctx context.Context, namespace string) (strangers
 	return out, nil
 }
 
-// claim changes the owners of who joins and who leaves, and says whether any was changed. What a pod needs joins before it.
-// Who cannot be changed is remembered, and told; the rest goes on without.
+// claim changes the owners of who joins and who leaves, and says whether any was changed. Who cannot be changed is remembered,
+// and told; the rest goes on without.
 func (r *Reconciler) claim(ctx context.Context, seen *observation) (changed bool, err error) {
-	m, logger := seen.members, ctrl.LoggerFrom(ctx)
-	if len(m.join) > 0 || len(m.claims) > 0 || len(m.revisions) > 0 {
-		// As the cache may show an object that is gone, or going.
+	m := seen.members
+	if len(m.join)+len(m.claims)+len(m.revisions) > 0 {
+		// The cache may show an object that is gone, or going.
 		live := r.Kind.New()
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.obj), live); err != nil {
 			return false, fmt.Errorf("reading the object that adopts: %w", err)
@@ -150,35 +173,21 @@ func (r *Reconciler) claim(ctx context.Context, seen *observation) (changed bool
 			return true, nil
 		}
 	}
-	me := r.ownerReference(seen.obj)
-	t := &claiming{reconciler: r, seen: seen}
-	for i := range m.revisions {
-		t.revision(ctx, &m.revisions[i], me)
-	}
-	for i := range m.claims {
-		if version, ok := t.owners(ctx, handle(&m.claims[i], "PersistentVolumeClaim"), append(slices.Clone(m.claims[i].OwnerReferences), me)); ok {
-			t.result.Claims = append(t.result.Claims, version)
-		}
-	}
-	for i := range m.join {
-		if version, ok := t.owners(ctx, handle(&m.join[i], "Pod"), append(slices.Clone(m.join[i].OwnerReferences), me)); ok {
-			t.result.Written = append(t.result.Written, version)
-		}
-	}
-	for i := range m.leave {
-		rest := slices.DeleteFunc(slices.Clone(m.leave[i].OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == me.UID })
-		if version, ok := t.owners(ctx, handle(&m.leave[i], "Pod"), rest); ok {
-			t.result.Written = append(t.result.Written, version)
-		}
-	}
+	t := &claiming{reconciler: r, seen: seen, held: map[string]bool{}}
+	t.joins(ctx, m)
+	t.leaves(ctx, m)
 	seen.book.wrote(t.result, r.Clock.Now())
 	if t.changed > 0 {
-		logger.Info("Changed who belongs to it", "joined", len(m.join), "left", len(m.leave), "written", t.changed)
+		ctrl.LoggerFrom(ctx).Info("Changed who belongs to it", "joined", len(m.join), "left", len(m.leave), "written", t.changed)
 		for _, e := range membershipEvents(m) {
 			r.emit(seen, e)
 		}
 	}
 	return t.changed > 0, errors.Join(t.errs...)
+}
+
+func without(owners []metav1.OwnerReference, uid types.UID) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(owners), func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
 // claiming is one run of claim.
@@ -188,6 +197,54 @@ type claiming struct {
 	result     podwriter.Result
 	changed    int
 	errs       []error
+	// held are the ids of pods whose claims could not be let go.
+	held map[string]bool
+}
+
+// joins adopts; what a pod needs comes before it.
+func (c *claiming) joins(ctx context.Context, m members) {
+	me := c.reconciler.ownerReference(c.seen.obj)
+	for i := range m.revisions {
+		c.revision(ctx, &m.revisions[i], me)
+	}
+	for i := range m.claims {
+		c.claim(ctx, &m.claims[i], append(slices.Clone(m.claims[i].OwnerReferences), me))
+	}
+	for i := range m.join {
+		c.pod(ctx, &m.join[i], append(slices.Clone(m.join[i].OwnerReferences), me))
+	}
+}
+
+// leaves lets go. A pod stays until its claims could go: without a pod of ours, a claim of ours is deleted.
+func (c *claiming) leaves(ctx context.Context, m members) {
+	me := c.seen.obj.GetUID()
+	for i := range m.dropped {
+		if !c.claim(ctx, &m.dropped[i], without(m.dropped[i].OwnerReferences, me)) {
+			c.held[idOf(&m.dropped[i])] = true
+		}
+	}
+	for i := range m.leave {
+		if !c.held[idOf(&m.leave[i])] {
+			c.pod(ctx, &m.leave[i], without(m.leave[i].OwnerReferences, me))
+		}
+	}
+}
+
+func (c *claiming) claim(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) (ok bool) {
+	made, err := c.reconciler.pods.SetOwners(ctx, handle(it, "PersistentVolumeClaim"), owners)
+	if err == nil {
+		c.result.Claims = append(c.result.Claims, made)
+	}
+	c.note(it, err)
+	return err == nil
+}
+
+func (c *claiming) pod(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) {
+	made, err := c.reconciler.pods.SetOwners(ctx, handle(it, "Pod"), owners)
+	if err == nil {
+		c.result.Written = append(c.result.Written, made)
+	}
+	c.note(it, err)
 }
 
 func handle(it metav1.Object, kind string) *metav1.PartialObjectMetadata {
@@ -196,12 +253,6 @@ func handle(it metav1.Object, kind string) *metav1.PartialObjectMetadata {
 	}}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return m
-}
-
-func (c *claiming) owners(ctx context.Context, it *metav1.PartialObjectMetadata, owners []metav1.OwnerReference) (podwriter.Written, bool) {
-	made, err := c.reconciler.pods.SetOwners(ctx, it, owners)
-	c.note(it, err)
-	return made, err == nil
 }
 
 func (c *claiming) revision(ctx context.Context, r *appsv1.ControllerRevision, me metav1.OwnerReference) {

@@ -43,16 +43,22 @@ func TestMemberships(t *testing.T) {
 		},
 		revisions: []appsv1.ControllerRevision{revision("web-1", "web"), revision("web-2", "debug"), revision("old-a", "web"), revision("old-z", "web")},
 	}
-	ours := []corev1.Pod{pod("m"), pod("n", other), pod("o", other, going), pod("p", other)}
-	got := memberships("web", labels.SelectorFromSet(labels.Set{"app": "web"}), ours, others, map[types.UID]string{"e": "denied", "p": "denied"})
+	ours := []corev1.Pod{pod("m"), pod("n", other), pod("o", other, going), pod("p", other), pod("q", other)}
+	mine := family{name: "web", pods: ours, claims: []metav1.PartialObjectMetadata{
+		claim("data-web-m", "m"), claim("data-web-n", "n"), claim("data-web-o", "o"), claim("data-web-p", "p"), claim("data-web-q", "q"),
+	}}
+	got := memberships(labels.SelectorFromSet(labels.Set{"app": "web"}), mine, others, map[types.UID]string{"e": "denied", "p": "denied", "data-web-q": "denied"})
 	names := map[string][]string{"join": podNames(got.join), "leave": podNames(got.leave)}
 	for i := range got.claims {
 		names["claims"] = append(names["claims"], got.claims[i].Name)
 	}
+	for i := range got.dropped {
+		names["dropped"] = append(names["dropped"], got.dropped[i].Name)
+	}
 	for i := range got.revisions {
 		names["revisions"] = append(names["revisions"], got.revisions[i].Name)
 	}
-	want := map[string][]string{"join": {"a"}, "leave": {"n"}, "claims": {"data-web-a"}, "revisions": {"web-1", "old-a"}}
+	want := map[string][]string{"join": {"a"}, "leave": {"n"}, "claims": {"data-web-a"}, "dropped": {"data-web-n"}, "revisions": {"web-1", "old-a"}}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -25,6 +25,8 @@ type observation struct {
 	wanted Wanted
 	pods   []inplace.Pod
 	claims []inplace.Claim
+	// claimObjects are the metadata that claims were read from.
+	claimObjects []metav1.PartialObjectMetadata
 	// nodes are the labels of the pods' nodes, by name; nil where nobody needs them, or they are not known.
 	nodes map[string]map[string]string
 	// revisions are the object's ControllerRevisions by name.
