@@ -27,7 +27,7 @@ func gateway(mark bool) *appsv1alpha1.Lifecycle {
 // hooked are pods that their hooks hold, each in a lifecycle state: "O O:PreparingUpdate". A state ending in ! is one of
 // which the hook has let the pod go.
 func hooked(text string) []inplace.Pod {
-	words := strings.Fields(text)
+	words := strings.Fields(strings.ReplaceAll(text, "|", " "))
 	letters := ""
 	for _, w := range words {
 		letters += w[:1]
@@ -86,7 +86,7 @@ func TestHookedReleases(t *testing.T) {
 		holds []string
 	}{
 		"M005: as many hooks are asked as may be unavailable": {
-			in: with(intent(3, 0, 1), true), pods: "O O O", want: []string{"Drain O0 PreparingUpdate"},
+			in: with(intent(3, 0, 1), true), pods: "O|O|O", want: []string{"Drain O0 PreparingUpdate"},
 			holds: []string{
 				"Hook: 1 pod waits for a lifecycle hook; O0: its in-place update waits until somebody removes label lb=true",
 				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",
@@ -107,7 +107,7 @@ func TestHookedReleases(t *testing.T) {
 			},
 		},
 		"several that wait for the same are named together": {
-			in: with(intent(5, 0, 4), false), pods: "O:PreparingUpdate O:PreparingUpdate O:PreparingUpdate O:PreparingUpdate N:Updated!",
+			in: with(intent(5, 0, 4), false), pods: "O:PreparingUpdate|O:PreparingUpdate|O:PreparingUpdate|O:PreparingUpdate|N:Updated!",
 			holds: []string{
 				"Hook: 1 pod waits for a lifecycle hook; N4: after its in-place update it waits until somebody puts on label lb=true",
 				"Hook: 4 pods wait for a lifecycle hook; O0, O1, O2 and 1 more: its in-place update waits until somebody removes label lb=true",
@@ -185,7 +185,7 @@ func TestHookedReleases(t *testing.T) {
 			in: with(intent(3, 0, 1), false, scaled(inplace.Population{Patches: []inplace.Patch{{
 				Ref: inplace.Ref{Name: "O0"}, Kind: inplace.PatchState, Metadata: hooks.Change(hooks.PreparingDelete, now),
 			}}})),
-			pods: "O O O", want: []string{"State O0 PreparingDelete"},
+			pods: "O|O|O", want: []string{"State O0 PreparingDelete"},
 			holds: []string{
 				"Hook: 1 pod waits for a lifecycle hook; O0: its deletion waits until somebody removes label keep=true",
 				"Budget: 2 pods wait: 1 of 3 pods are unavailable or about to be, and maxUnavailable is 1",

@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -34,7 +35,8 @@ func foreignPod(state, grace, lifecycle, kruise string) *corev1.Pod {
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, ObservedGeneration: 2,
 			Conditions: []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: appsv1alpha1.ConditionInPlaceUpdateReady, Status: corev1.ConditionFalse},
+				{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+				{Type: appsv1alpha1.ConditionInPlaceUpdateReady, Status: corev1.ConditionFalse},
 				{Type: appsv1alpha1.ConditionKruisePodReady, Status: corev1.ConditionFalse, Message: kruise},
 			},
 			ContainerStatuses: []corev1.ContainerStatus{
@@ -108,7 +110,7 @@ func FuzzState(f *testing.F) {
 				t.Fatalf("%s: %v", written, err)
 			}
 			again, err := json.Marshal(twice)
-			if err != nil || string(again) != string(written) {
+			if err != nil || !bytes.Equal(again, written) {
 				t.Errorf("%s, then %s, %v", written, again, err)
 			}
 		}
