@@ -17,7 +17,7 @@ import (
 )
 
 // read reads YAML of a spec, with a selector and a template added.
-func read(t *testing.T, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
+func read(t testing.TB, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
 	t.Helper()
 	cs := &appsv1alpha1.CloneSet{}
 	if err := yaml.Unmarshal([]byte(text), &cs.Spec); err != nil {

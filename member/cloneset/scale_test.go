@@ -25,7 +25,7 @@ func revisionOf(tag string, number int64) inplace.Revision {
 }
 
 // crowd is a CloneSet in the middle of a release from v1 to v2, with pods of v1 that serve.
-func crowd(t *testing.T, spec string, pods ...string) workload.Crowd {
+func crowd(t testing.TB, spec string, pods ...string) workload.Crowd {
 	t.Helper()
 	cs, w := read(t, spec)
 	cs.Name, cs.Namespace, cs.UID = "web", "default", "uid"
