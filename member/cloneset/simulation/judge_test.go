@@ -78,10 +78,24 @@ type judge struct {
 	broken error
 	// doomed are claims that somebody else asked to go.
 	doomed map[types.UID]bool
+	// tally counts what the agent did, so that a story that proves nothing shows.
+	tally map[string]int
+	// known are the numbers of the generations: they are read often.
+	known map[int64]numbers
+}
+
+// numbers are those of a spec that the agent saw.
+func (j *judge) numbers(set *appsv1alpha1.CloneSet) numbers {
+	n, ok := j.known[set.Generation]
+	if !ok {
+		n = numbersOf(set)
+		j.known[set.Generation] = n
+	}
+	return n
 }
 
 func newJudge(a *agent) *judge {
-	return &judge{a: a, grants: map[string]int{}, doomed: map[types.UID]bool{}}
+	return &judge{a: a, grants: map[string]int{}, doomed: map[types.UID]bool{}, tally: map[string]int{}, known: map[int64]numbers{}}
 }
 
 func (j *judge) fail(format string, args ...any) {
@@ -121,7 +135,8 @@ func (j *judge) written(p *pass, q *request) {
 	if p.set == nil {
 		return
 	}
-	n := numbersOf(p.set)
+	n := j.numbers(p.set)
+	j.count(p, q, n)
 	switch q.kind {
 	case kindPod:
 		j.pod(p, q, n)
@@ -133,6 +148,44 @@ func (j *judge) written(p *pass, q *request) {
 		if q.verb == "delete" {
 			j.claimGoes(p, q, n)
 		}
+	}
+}
+
+// count tells what kind of deed a request was.
+func (j *judge) count(p *pass, q *request, n numbers) {
+	deed := func(name string, yes bool) { j.tally[name] += one(yes) }
+	was, _ := q.was.(*corev1.Pod)
+	made, _ := q.made.(*corev1.Pod)
+	switch {
+	case q.kind == kindClaim:
+		deed("claim "+q.verb, true)
+	case q.kind != kindPod:
+	case q.verb == "create":
+		total := 0
+		for _, pod := range j.a.c.pods() {
+			total += one(active(pod) && ours(pod))
+		}
+		deed("create", true)
+		deed("create at the current revision", made.Labels[labelBuild] != buildOf(p.set))
+		deed("create as surge", total > n.replicas)
+		deed("create with claims of before", slices.ContainsFunc(p.claims, func(c *corev1.PersistentVolumeClaim) bool { return idOf(c) == idOf(made) }))
+	case q.verb == "delete":
+		deed("delete", true)
+		deed("delete what was asked to go", !n.wants(was))
+		deed("delete what its hook let go", preparing(was))
+	case was != nil && made != nil:
+		from, _ := hooks.Of(was.Labels)
+		to, _ := hooks.Of(made.Labels)
+		deed("state "+string(to), from != to)
+		deed("state back from PreparingDelete", from == hooks.PreparingDelete && to != from)
+		deed("drain", gateTrue(was) && !gateTrue(made))
+		deed("return", !gateTrue(was) && gateTrue(made))
+		deed("update", was.Spec.Containers[0].Image != made.Spec.Containers[0].Image)
+		moved := was.Labels[labelBuild] != made.Labels[labelBuild]
+		deed("update of labels only", moved && was.Spec.Containers[0].Image == made.Spec.Containers[0].Image)
+		deed("roll back", moved && made.Labels[labelBuild] != buildOf(p.set))
+		deed("adopt", !ours(was) && ours(made))
+		deed("let go", ours(was) && !ours(made))
 	}
 }
 
@@ -321,7 +374,7 @@ func (j *judge) judgePass(p *pass) error {
 	if p.set == nil || !p.scaled {
 		return nil
 	}
-	if err := j.budget(p, numbersOf(p.set)); err != nil {
+	if err := j.budget(p, j.numbers(p.set)); err != nil {
 		return err
 	}
 	if err := j.world(); err != nil {
