@@ -304,28 +304,28 @@ type Recorder struct {
 // Record starts a recorder; it ends with the test.
 func (p Place) Record() *Recorder {
 	p.Helper()
-	var list corev1.PodList
-	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
-		p.Fatal(err)
-	}
 	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}, FewestReady: math.MaxInt}}
-	for i := range list.Items {
-		r.pods[list.Items[i].UID] = &list.Items[i]
-	}
-	r.look()
-	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
-	})
+	ctx, stop := context.WithCancel(p.Context())
+	p.Cleanup(stop)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pods, err := p.Follow(ctx, p.NS, r.see, r.missed)
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.Cleanup(w.Stop)
-	go func() {
-		for e := range w.ResultChan() {
-			r.see(e)
-		}
-	}()
+	for i := range pods {
+		r.pods[pods[i].UID] = &pods[i]
+	}
+	r.look()
 	return r
+}
+
+// missed makes a test fail that believes a recorder which may have missed something.
+func (r *Recorder) missed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Problems = append(r.Problems, err.Error())
+	r.Created, r.Deleted, r.FewestReady, r.Unready = -1, -1, -1, math.MaxInt
 }
 
 func (r *Recorder) see(e watch.Event) {
