@@ -45,7 +45,7 @@ func claimList() *metav1.PartialObjectMetadataList {
 
 // readClaims lists the claims that the object controls, like readPods. A watch of claims that has not begun (or may not)
 // holds up nobody who asks for none; for others they are read from the API server meanwhile.
-func (r *Reconciler) readClaims(ctx context.Context, seen *observation) error {
+func (r *Reconciler) readClaims(ctx context.Context, seen *observation, _ []corev1.Pod) error {
 	await := &seen.book.claims
 	if !r.Claims.synced() {
 		if !seen.wanted.Claims {
@@ -62,10 +62,9 @@ func (r *Reconciler) readClaims(ctx context.Context, seen *observation) error {
 	if await.caughtUp(version, seen.activeClaims()) {
 		return nil
 	}
-	if seen.wait = patienceLeft(seen.book.since, seen.now, await.unsure); seen.wait > 0 {
+	if seen.wait = max(seen.book.patienceLeft(await, seen.now), 0); seen.wait > 0 {
 		return nil
 	}
-	seen.wait = 0
 	return r.readClaimsLive(ctx, seen)
 }
 

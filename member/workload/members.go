@@ -56,47 +56,49 @@ type family struct {
 // memberships says who joins and who leaves. refused are those whose owner could not be changed before.
 func memberships(selector labels.Selector, ours family, others strangers, refused map[types.UID]string) members {
 	var m members
+	matches := func(it metav1.Object) bool { return selector.Matches(labels.Set(it.GetLabels())) }
+	may := func(it metav1.Object) bool { return it.GetDeletionTimestamp() == nil && refused[it.GetUID()] == "" }
 	joining, leaving, named := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range others.pods {
-		p := &others.pods[i]
-		if p.DeletionTimestamp != nil || ended(p) || refused[p.UID] != "" || !selector.Matches(labels.Set(p.Labels)) {
-			continue
-		}
-		m.join = append(m.join, *p)
-		joining[idOf(p)] = true
-		named[p.Labels[appsv1alpha1.LabelPodRevision]] = true
-	}
-	bound := map[string]bool{}
-	for i := range ours.claims {
-		if refused[ours.claims[i].UID] != "" {
-			bound[idOf(&ours.claims[i])] = true
+		if p := &others.pods[i]; may(p) && matches(p) && !ended(p) {
+			m.join = append(m.join, *p)
+			joining[idOf(p)] = true
+			named[p.Labels[appsv1alpha1.LabelPodRevision]] = true
 		}
 	}
+	bound := idsRefused(ours.claims, refused)
 	for i := range ours.pods {
-		p := &ours.pods[i]
-		if p.DeletionTimestamp == nil && refused[p.UID] == "" && !bound[idOf(p)] && !selector.Matches(labels.Set(p.Labels)) {
+		if p := &ours.pods[i]; may(p) && !matches(p) && !bound[idOf(p)] {
 			m.leave = append(m.leave, *p)
 			leaving[idOf(p)] = true
 		}
 	}
-	with := func(all []metav1.PartialObjectMetadata, ids map[string]bool) (out []metav1.PartialObjectMetadata) {
-		for i := range all {
-			id := idOf(&all[i])
-			if id != "" && ids[id] && all[i].DeletionTimestamp == nil && strings.HasSuffix(all[i].Name, "-"+id) && refused[all[i].UID] == "" {
-				out = append(out, all[i])
-			}
-		}
-		return out
-	}
-	m.claims, m.dropped = with(others.claims, joining), with(ours.claims, leaving)
-	for i := range others.revisions {
-		r := &others.revisions[i]
-		if (named[r.Name] || strings.HasPrefix(r.Name, ours.name+"-")) && selector.Matches(labels.Set(r.Labels)) &&
-			r.DeletionTimestamp == nil && refused[r.UID] == "" {
-			m.revisions = append(m.revisions, *r)
+	of := func(ids map[string]bool) func(metav1.PartialObjectMetadata) bool {
+		return func(c metav1.PartialObjectMetadata) bool {
+			id := idOf(&c)
+			return id != "" && ids[id] && strings.HasSuffix(c.Name, "-"+id) && may(&c)
 		}
 	}
+	m.claims, m.dropped = only(others.claims, of(joining)), only(ours.claims, of(leaving))
+	m.revisions = only(others.revisions, func(r appsv1.ControllerRevision) bool {
+		return may(&r) && matches(&r) && (named[r.Name] || strings.HasPrefix(r.Name, ours.name+"-"))
+	})
 	return m
+}
+
+func only[T any](all []T, match func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(it T) bool { return !match(it) })
+}
+
+// idsRefused are the ids of claims whose owner could not be changed: their pods stay with them.
+func idsRefused(all []metav1.PartialObjectMetadata, refused map[types.UID]string) map[string]bool {
+	ids := map[string]bool{}
+	for i := range all {
+		if refused[all[i].UID] != "" {
+			ids[idOf(&all[i])] = true
+		}
+	}
+	return ids
 }
 
 func idOf(it metav1.Object) string {
