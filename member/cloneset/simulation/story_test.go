@@ -86,7 +86,7 @@ func (p plot) tell() (s *story, err error) {
 	s.a.faults = s.draws(withFaults, 1)
 	s.a.judge.grants[firstBuild] = 1 << 20
 	s.a.judge.granted()
-	steps := 30 + s.rng.IntN(60)
+	steps := 25 + s.rng.IntN(50)
 	for i := range steps {
 		s.rng = rand.New(rand.NewPCG(p.seed, uint64(i)))
 		s.c.rng, s.a.step = s.rng, i
@@ -566,7 +566,8 @@ func (s *story) end() error {
 			r.Partition = nil
 		}
 		set.Spec.ScaleStrategy.PodsToDelete = nil
-		if slices.ContainsFunc(s.c.pods(), func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }) {
+		broken := func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }
+		if slices.ContainsFunc(s.c.pods(), broken) || s.bad(s.currentBuild()) {
 			// A pod that never comes up, and that a partition holds, spends the budget for good.
 			r.Partition = nil
 		}
@@ -588,15 +589,16 @@ func (s *story) end() error {
 
 // hopeless reports whether pods of the template, or of the revision before, never come up.
 func (s *story) hopeless() bool {
-	bad := func(number string) bool {
-		for _, b := range s.builds {
-			if strconv.Itoa(b.number) == number {
-				return b.app > 4
-			}
+	return s.bad(buildOf(s.c.set())) || s.bad(s.currentBuild())
+}
+
+func (s *story) bad(number string) bool {
+	for _, b := range s.builds {
+		if strconv.Itoa(b.number) == number {
+			return b.app > 4
 		}
-		return false
 	}
-	return bad(buildOf(s.c.set())) || bad(s.currentBuild())
+	return false
 }
 
 // currentBuild is the build of the revision whose release was finished last.
@@ -664,7 +666,7 @@ func (s *story) tidy(n numbers) error {
 		}
 	}
 	for _, c := range s.c.claims() {
-		if !n.reuse && !used[c.Name] {
+		if !n.reuse && ours(c) && !used[c.Name] {
 			return fmt.Errorf("end: claim %s is left over", c.Name)
 		}
 	}
