@@ -44,7 +44,8 @@ func TestOrphansAreAdopted(t *testing.T) {
 	if err := p.Delete(p.Context(), p.CloneSet("web"), client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 		t.Fatal(err)
 	}
-	p.Eventually(20*time.Second, func() string {
+	// The garbage collector looks for new kinds every 30 s.
+	p.Eventually(90*time.Second, func() string {
 		err := p.Get(p.Context(), client.ObjectKey{Namespace: p.NS, Name: "web"}, &appsv1alpha1.CloneSet{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("not gone: %v", err)
@@ -84,11 +85,11 @@ func TestOrphansAreAdopted(t *testing.T) {
 			if pod == nil || metav1.GetControllerOf(pod) != nil {
 				return kit.Text(pod)
 			}
+			if n := len(p.Pods()); n != 4 {
+				return fmt.Sprintf("%d pods, want three and the one that was let go", n)
+			}
 			return is(int(p.CloneSet("web").Status.UpdatedReadyReplicas), 3)
 		})
-		if n := len(p.Pods()); n != 4 {
-			t.Errorf("%d pods, want three and the one that was let go", n)
-		}
 	})
 }
 
