@@ -110,7 +110,7 @@ type tally struct {
 	// staying are active pods that were not asked to go; available counts those too that were.
 	staying, available int32
 	// asked are staying pods on the update revision, created ones of this pass included; older are the others. leaving are
-	// pods on the update revision that were asked to go and are still there.
+	// pods on the update revision that were asked to go and are still there, and those that scaling deletes in this pass.
 	asked, older, leaving int32
 	// moving are those of older that are on their way to the update revision.
 	moving int32
@@ -178,6 +178,8 @@ func (r *round) count() {
 		if m.active() {
 			r.countOne(m)
 		}
+		// What scaling deletes in this pass is there until it is: a delete that fails must not leave one too many.
+		t.leaving += one(m.gone && m.pod.Active() && m.pod.Revision == r.in.Update.Name)
 	}
 	there := t.staying
 	for _, c := range r.in.Population.Creates {
