@@ -33,6 +33,9 @@ func (r *round) choose() {
 		case quota <= 0 && target.Name != r.in.Update.Name:
 			// It is on the update revision and may stay there.
 		case quota <= 0:
+			// A pod on its way does not come back for what the next pass gives it again.
+			m.waits = m.begun() && quota+r.tally.going > 0
+			quota--
 			r.held = append(r.held, m)
 		default:
 			quota--
@@ -136,7 +139,7 @@ func (r *round) standstill() bool {
 // on it counted, and pods on it that were asked to go as long as they are there; or, with PartitionRollback and more of
 // them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
-	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving)
+	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
 	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
 		return r.in.Current, excess
 	}
