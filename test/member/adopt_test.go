@@ -65,7 +65,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 	p.Ready("web", 3, time.Minute)
 	p.InPlace(before, 1)
 
-	t.Run("a pod by hand", func(t *testing.T) {
+	t.Run("a pod by hand", func(*testing.T) {
 		p.Make(`{apiVersion: v1, kind: Pod, metadata: {name: hand, labels: {app: web}}, spec: {containers: [{name: main, image: "app:v2"}]}}`)
 		p.Eventually(30*time.Second, func() string {
 			if n := len(p.Pods()); n != 3 {
@@ -74,7 +74,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 			return is(int(p.CloneSet("web").Status.UpdatedReadyReplicas), 3)
 		})
 	})
-	t.Run("a pod that does not match any more", func(t *testing.T) {
+	t.Run("a pod that does not match any more", func(*testing.T) {
 		var name string
 		for name = range p.Pods() {
 			break
