@@ -247,7 +247,7 @@ func (s *story) strategy(set *appsv1alpha1.CloneSet) {
 		r.ScatterStrategy = []appsv1alpha1.UpdateScatterTerm{{Key: "tier", Value: "b"}}
 	}
 	update.PartitionRollback = nil
-	if s.draws(withRollback, 4) {
+	if s.draws(withRollback, 2) {
 		update.PartitionRollback = new(true)
 	}
 	scale := &appsv1alpha1.CloneSetScaleStrategy{}
@@ -351,18 +351,18 @@ func (s *story) turn() error {
 		pod = pods[s.rng.IntN(len(pods))]
 	}
 	switch k := s.rng.IntN(100); {
-	case k < 45:
+	case k < 50:
 		s.progress()
-	case k < 60 && pod != nil:
+	case k < 66 && pod != nil:
 		s.podEvent(pod)
-	case k < 68:
+	case k < 72:
 		s.c.advance(time.Duration(s.rng.IntN(60)) * time.Second)
-	case k < 76:
+	case k < 79:
 		s.edit(s.numbers)
 		s.c.logf("numbers: %s", s.describe())
-	case k < 81:
+	case k < 83:
 		s.scaled()
-	case k < 88:
+	case k < 90:
 		s.retarget()
 	case k < 96:
 		s.setEvent(pod)
@@ -435,7 +435,7 @@ func (s *story) podEvent(pod *corev1.Pod) {
 		s.c.editPod(pod.Name, func(p *corev1.Pod) { delete(p.Labels, appsv1alpha1.LabelSpecifiedDelete) })
 	case k < 18 && k >= 17 && s.has&withOrder != 0:
 		label("tier", []string{"a", "b", "c"}[s.rng.IntN(3)])
-	case k < 17 && s.has&withOrphans != 0 && active(pod) && s.rng.IntN(2) == 0:
+	case k < 17 && s.has&withOrphans != 0 && active(pod):
 		// Somebody takes a pod out of the selector, or puts it back.
 		app := "web"
 		if pod.Labels["app"] == app {
