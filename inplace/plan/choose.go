@@ -130,6 +130,37 @@ func (r *round) recreateHopeless() {
 	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
 }
 
+// freeBudget ends what could last for ever: the budget is spent by nothing but broken pods, the user's order puts them behind
+// pods that serve, and so the partition holds the ones and the budget the others. Then the broken ones take their places,
+// which costs nothing (W16).
+func (r *round) freeBudget() {
+	if len(r.blocked) == 0 || r.tally.absent > 0 {
+		return
+	}
+	broken := 0
+	for _, m := range r.members {
+		held := slices.Contains(r.held, m) && m.pod.Down && !m.pod.InService()
+		if m.chosen || m.active() && !m.pod.Available && !held {
+			// It moves, or may become available.
+			return
+		}
+		broken += int(one(held))
+	}
+	target, _ := r.direction()
+	for i := 0; i < len(r.held) && broken > 0 && len(r.blocked) > 0; i++ {
+		m := r.held[i]
+		w := r.ways.of(m.pod, target)
+		if !m.pod.Down || m.pod.InService() || w.refused != "" {
+			continue
+		}
+		m.chosen, m.update, m.recreate = true, w.update, w.recreate
+		last := len(r.blocked) - 1
+		r.held = append(r.held, r.blocked[last])
+		r.blocked = r.blocked[:last]
+	}
+	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
+}
+
 // standstill reports whether no pod may begin to move at all.
 func (r *round) standstill() bool {
 	return r.in.Invalid != "" || r.in.Paused || r.in.OnDelete || r.in.Update.Name == ""

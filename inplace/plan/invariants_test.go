@@ -323,7 +323,7 @@ func (s *story) peace(d inplace.Decision) error {
 	}
 	// Pods that are broken where they are, and that the user's order keeps beyond the grant, hold the budget for good.
 	stuck := sum.Ready < sum.Replicas && (s.in.Compare != nil || s.in.Scatter != nil)
-	if len(sum.Refused) == 0 && sum.Asked < s.in.Grant() && !stuck {
+	if len(sum.Refused) == 0 && sum.Asked < s.in.Grant() {
 		return fmt.Errorf("%d of %d granted pods moved: %+v", sum.Asked, s.in.Grant(), d)
 	}
 	// A pod that is broken on a revision which is neither the one nor the other may hold the budget for good.

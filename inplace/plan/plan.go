@@ -16,6 +16,7 @@ func Next(in inplace.Intent, pods []inplace.Pod, now time.Time) inplace.Decision
 	r := newRound(in, pods, now)
 	r.choose()
 	r.spend()
+	r.freeBudget()
 	r.act()
 	return r.decision()
 }
