@@ -171,7 +171,8 @@ func (r *round) standstill() bool {
 // them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
 	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
-	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
+	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() && len(r.in.Current.Template) > 0 {
+		// Of a revision that is not kept none could be created.
 		return r.in.Current, excess
 	}
 	return r.in.Update, quota
