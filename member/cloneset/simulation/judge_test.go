@@ -606,7 +606,7 @@ func undone(first, second *pass) error {
 			return fmt.Errorf("undone: %s is deleted right after it was created", name)
 		case restored && leaves:
 			return fmt.Errorf("undone: %s is deleted right after it was taken back", name)
-		case b.drained && a.returned, b.returned && a.drained:
+		case b.drained && a.returned, b.returned && a.drained && !leaves:
 			return fmt.Errorf("undone: %s is drained and returned, or the other way round", name)
 		case b.build[0] == b.build[1] && b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
 			return fmt.Errorf("undone: %s goes from state %q to %q and back", name, b.state[0], b.state[1])
