@@ -195,7 +195,7 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	default:
 		t.failed(err, inplace.Ref{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		refused := &CreateError{What: "pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), Err: err}
-		if _, clear := refused.Refused(); clear && c.DropClaims {
+		if _, sure := refused.Refused(); sure && c.DropClaims {
 			// Each try would make other claims where claims are not used again. These have never had a pod.
 			return errors.Join(refused, w.deleteClaims(ctx, made, t))
 		}

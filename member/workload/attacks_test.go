@@ -228,7 +228,7 @@ func TestR14OrphansAreNotReplacedBeforeTheyCanJoin(t *testing.T) {
 // R20: one orphan cannot be adopted (its webhook is down: 500): the rest goes on, and the object says why.
 func TestR20ABrokenAdoptionHoldsNothingElse(t *testing.T) {
 	w, clock := orphaned(t, true)
-	w.patched(func(kind, name string) error {
+	w.patched(func(kind, _ string) error {
 		if kind == "Pod" {
 			return apierrors.NewInternalError(context.DeadlineExceeded)
 		}

@@ -77,6 +77,12 @@ func memberships(selector labels.Selector, ours family, others strangers, refuse
 			leaving[idOf(p)] = true
 		}
 	}
+	for i := range ours.pods {
+		// A copy that leaves takes no claims of the pod that stays.
+		if p := &ours.pods[i]; matches(p) && !ended(p) {
+			delete(leaving, idOf(p))
+		}
+	}
 	of := func(ids map[string]bool) func(metav1.PartialObjectMetadata) bool {
 		return func(c metav1.PartialObjectMetadata) bool {
 			id := idOf(&c)
