@@ -575,8 +575,8 @@ func (s *story) end() error {
 		set.Spec.ScaleStrategy.PodsToDelete = nil
 		broken := func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }
 		if slices.ContainsFunc(s.c.pods(), broken) || s.bad(s.currentBuild()) {
-			// A pod that never comes up, and that a partition holds, spends the budget for good.
-			r.Partition = nil
+			// A pod that never comes up, and that a partition holds or InPlaceOnly refuses to move, spends the budget for good.
+			r.Partition, set.Spec.ScaleStrategy.MaxUnavailable = nil, nil
 		}
 	})
 	if s.hopeless() {
