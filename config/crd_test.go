@@ -92,9 +92,10 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 		"CloneSet": {
 			"DESIRED", "UPDATED", "UPDATED_READY", "READY", "TOTAL", "AGE", "CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
 		},
+		"StatefulSet":      {"DESIRED", "CURRENT", "UPDATED", "READY", "AGE", "CONTAINERS (wide)", "IMAGES (wide)"},
 		"UnitedDeployment": {"DESIRED", "CURRENT", "UPDATED", "READY", "STATE (wide)", "AGE"},
 	}
-	short := map[string]string{"CloneSet": "clone", "UnitedDeployment": "ud"}
+	short := map[string][]string{"CloneSet": {"clone"}, "StatefulSet": {"sts", "asts"}, "UnitedDeployment": {"ud"}}
 	all := crds(t)
 	for kind, columns := range want {
 		crd := all[kind]
@@ -122,7 +123,7 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 				t.Errorf("%s %s lacks the status or the scale subresource", kind, version.Name)
 			}
 		}
-		if diff := cmp.Diff([]string{short[kind]}, crd.Spec.Names.ShortNames); diff != "" {
+		if diff := cmp.Diff(short[kind], crd.Spec.Names.ShortNames); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}
 	}

@@ -38,7 +38,13 @@ func intOrString(path string) (kind, bool) {
 		rule:    number + `self.matches('^(100|[1-9]?[0-9])%$')`,
 		message: `must be a number >= 0 or a whole percent from "0%" to "100%"; write 50 instead of "50"`,
 	}
+	ordinals := kind{
+		rule: number + `(self.matches('^[0-9]{1,10}(-[0-9]{1,10})?$') && int(self.split('-')[0]) <= int(self.split('-')[size(self.split('-')) - 1])` +
+			` && int(self.split('-')[size(self.split('-')) - 1]) <= 2147483647)`,
+		message: `must be an ordinal >= 0 or a range such as "3-5", its lower end first`,
+	}
 	kinds := map[string]kind{
+		"reserveOrdinals[]":                           ordinals,
 		"updateStrategy.partition":                    percent,
 		"updateStrategy.maxUnavailable":               whole,
 		"updateStrategy.maxSurge":                     whole,

@@ -31,6 +31,10 @@ func Largest() []Case {
 			}},
 		},
 		{
+			Name: "1,000 ranges of reserved ordinals", Kind: "StatefulSet",
+			Extra: map[string]any{"spec": map[string]any{"reserveOrdinals": reserved(1000)}},
+		},
+		{
 			Name: "1,000 pods to delete", Kind: "CloneSet",
 			Extra: map[string]any{"spec": map[string]any{"scaleStrategy": map[string]any{"podsToDelete": pods}}},
 		},
@@ -47,6 +51,10 @@ func TooLarge() []Case {
 	}
 	return []Case{
 		{
+			Name: "1,001 reserved ordinals", Kind: "StatefulSet", Refused: map[string]string{"spec.reserveOrdinals": "1000"},
+			Extra: map[string]any{"spec": map[string]any{"reserveOrdinals": reserved(1001)}},
+		},
+		{
 			Name: "1,001 subsets", Kind: "UnitedDeployment", Refused: map[string]string{"spec.topology.subsets": "1000"},
 			Extra: map[string]any{"spec": map[string]any{"topology": map[string]any{"subsets": subsets}}},
 		},
@@ -58,4 +66,13 @@ func TooLarge() []Case {
 			}},
 		},
 	}
+}
+
+// reserved are n ranges of reserved ordinals.
+func reserved(n int) []any {
+	out := make([]any, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%d-%d", 10_000+10*i, 10_005+10*i)
+	}
+	return out
 }
