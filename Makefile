@@ -13,6 +13,8 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 # One line a package, and at the end what failed and what was skipped, counted and with its reason.
 GOTEST := $(GOTESTSUM) --format pkgname --
+# Suites that mostly wait, so that two of them fit on two processors. The others need both to themselves.
+SUITES_IN_PAIRS := ./test/lab/... ./test/crd ./test/hub ./test/plugin ./test/propagation
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
 
@@ -50,9 +52,12 @@ test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
 	$(GOTEST) -timeout 10m ./...
 
 .PHONY: test-lab
-test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite, one suite after the other.
+test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite.
 	go run ./test/lab/cmd/lab build
-	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m ./test/...
+	@rc=0; \
+	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m $(SUITES_IN_PAIRS) || rc=1; \
+	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab $(SUITES_IN_PAIRS))") || rc=1; \
+	exit $$rc
 
 .PHONY: test-node
 test-node: $(GOTESTSUM) ## The part of test-lab on real kubelets, containerd and runc; needs root (docs/lab.md).

@@ -90,9 +90,15 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 	t.Parallel()
 	want := map[string][]string{
 		"CloneSet": {
-			"DESIRED", "UPDATED", "UPDATED_READY", "READY", "TOTAL", "AGE", "CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
+			"DESIRED", "UPDATED", "UPDATED_READY", "READY", "TOTAL", "AGE",
+			// Ours, only in -o wide: scripts count the columns of the short form.
+			"STATE (wide)", "IN_PLACE (wide)", "RECREATED (wide)",
+			"CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
 		},
-		"StatefulSet":      {"DESIRED", "CURRENT", "UPDATED", "READY", "AGE", "CONTAINERS (wide)", "IMAGES (wide)"},
+		"StatefulSet": {
+			"DESIRED", "CURRENT", "UPDATED", "READY", "AGE", "STATE (wide)", "IN_PLACE (wide)", "RECREATED (wide)",
+			"CONTAINERS (wide)", "IMAGES (wide)",
+		},
 		"UnitedDeployment": {"DESIRED", "CURRENT", "UPDATED", "READY", "STATE (wide)", "AGE"},
 	}
 	short := map[string][]string{"CloneSet": {"clone"}, "StatefulSet": {"sts", "asts"}, "UnitedDeployment": {"ud"}}

@@ -97,7 +97,7 @@ type Population struct {
 	Leaving []string
 	// Holds say why pods that should be created or deleted are not.
 	Holds []Hold
-	// NoSuchPods are names in podsToDelete that no pod has, sorted: a warning, and what may be dropped from the spec.
+	// NoSuchPods are names in podsToDelete that no pod has, sorted: they are dropped from the spec, or told.
 	NoSuchPods []string
 	// Warnings are sentences about what is asked for and cannot be done; nothing waits for them.
 	Warnings []string

@@ -69,7 +69,8 @@ type Pod struct {
 	// Replaces is the revision of the pod that this one was created to replace; empty for a pod of a scale-up.
 	Replaces string
 
-	// Ready is the pod's Ready condition. Available: Ready for minReadySeconds, the gate not False, Running.
+	// Ready is the pod's Ready condition. Available: Ready for minReadySeconds, the gate not False, Running, and no lifecycle
+	// hook holds it (hooks.Settled).
 	Ready     bool
 	Available bool
 	// AvailableIn is how long a Ready pod still has to stay so to be available.

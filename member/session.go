@@ -99,12 +99,12 @@ func (s *supervisor) run(ctx context.Context, kinds []runnable) error {
 		}
 		return err
 	}
-	version, err := podsVersion(ctx, c)
+	w, err := watch(ctx, c)
 	if err != nil {
 		return fail(err)
 	}
 	for _, k := range kinds {
-		one, err := s.controller(k, c, version)
+		one, err := s.controller(k, c, w)
 		if err != nil {
 			return fail(err)
 		}
@@ -116,29 +116,49 @@ func (s *supervisor) run(ctx context.Context, kinds []runnable) error {
 	return fail(err)
 }
 
-// podsVersion waits for the informers and returns how to ask up to which resourceVersion the pods have come.
-func podsVersion(ctx context.Context, c cache.Cache) (func() string, error) {
+// watches are what the kinds of a session share.
+type watches struct {
+	pods, claims workload.Feed
+	ofClaims     cache.Informer
+}
+
+// watch waits for the informers that every kind needs. That of claims is not waited for: where the agent may not read them
+// yet (its rights are older than it is), workloads without claims go on.
+func watch(ctx context.Context, c cache.Cache) (watches, error) {
+	var w watches
 	pods, err := c.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
-		return nil, fmt.Errorf("watching pods: %w", err)
+		return w, fmt.Errorf("watching pods: %w", err)
 	}
 	if _, err := c.GetInformer(ctx, &discoveryv1.EndpointSlice{}); err != nil {
-		return nil, fmt.Errorf("watching EndpointSlices: %w", err)
+		return w, fmt.Errorf("watching EndpointSlices: %w", err)
 	}
 	if _, err := c.GetInformer(ctx, &appsv1.ControllerRevision{}); err != nil {
-		return nil, fmt.Errorf("watching ControllerRevisions: %w", err)
+		return w, fmt.Errorf("watching ControllerRevisions: %w", err)
 	}
-	shared, ok := pods.(interface{ GetStore() toolscache.Store })
+	if w.ofClaims, err = c.GetInformer(ctx, workload.Claim(), cache.BlockUntilSynced(false)); err != nil {
+		return w, fmt.Errorf("watching claims: %w", err)
+	}
+	if w.pods, err = feed(pods); err != nil {
+		return w, err
+	}
+	w.claims, err = feed(w.ofClaims)
+	return w, err
+}
+
+// feed is how far an informer has come.
+func feed(informer cache.Informer) (workload.Feed, error) {
+	shared, ok := informer.(interface{ GetStore() toolscache.Store })
 	if !ok {
-		return nil, fmt.Errorf("informer %T does not show its store", pods)
+		return workload.Feed{}, fmt.Errorf("informer %T does not show its store", informer)
 	}
-	return shared.GetStore().LastStoreSyncResourceVersion, nil
+	return workload.Feed{Synced: informer.HasSynced, Version: shared.GetStore().LastStoreSyncResourceVersion}, nil
 }
 
 // controller builds the controller of one kind.
-func (s *supervisor) controller(k runnable, c cache.Cache, version func() string) (controller.Controller, error) {
+func (s *supervisor) controller(k runnable, c cache.Cache, w watches) (controller.Controller, error) {
 	r := workload.New(workload.Options{
-		Kind: k.Kind, Resource: k.resource, Cache: c, PodsVersion: version, Live: s.live,
+		Kind: k.Kind, Resource: k.resource, Cache: c, PodsVersion: w.pods.Version, Claims: w.claims, Live: s.live,
 		Events: s.events, Clock: s.Clock, Metrics: s.counters, Extended: k.ours, NoResize: s.noResize,
 	})
 	one, err := controller.NewUnmanaged(k.resource.Plural, controller.Options{
@@ -153,7 +173,7 @@ func (s *supervisor) controller(k runnable, c cache.Cache, version func() string
 	if err != nil {
 		return nil, fmt.Errorf("building the controller of %s: %w", k.resource.Plural, err)
 	}
-	if err := r.Watch(one, c); err != nil {
+	if err := r.Watch(one, c, w.ofClaims); err != nil {
 		return nil, err
 	}
 	return one, nil

@@ -27,6 +27,8 @@ const Name = "underway-member"
 type Options struct {
 	// Concurrency is how many objects of a kind are reconciled at once. Default 5.
 	Concurrency int
+	// PartitionRollback is what spec.updateStrategy.partitionRollback is where a CloneSet does not say. Default false.
+	PartitionRollback bool
 	// Clock is the agent's. Default the real one.
 	Clock clock.WithTicker
 	// LeaseName is the leader Lease on which the agent says who keeps it from a kind; empty: it says so in the log only.
@@ -41,9 +43,9 @@ type kind struct {
 }
 
 // kinds is the list of what the agent reconciles.
-func kinds() []kind {
+func kinds(o Options) []kind {
 	return []kind{
-		{cloneset.Kind{}, cloneset.Resource()},
+		{cloneset.Kind{PartitionRollback: o.PartitionRollback}, cloneset.Resource()},
 	}
 }
 
@@ -88,7 +90,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	s := &supervisor{
 		Options: o, mgr: mgr, live: live, served: served, counters: counters, active: active,
-		events: mgr.GetEventRecorder(Name), kinds: kinds(),
+		events: mgr.GetEventRecorder(Name), kinds: kinds(o),
 	}
 	if err := mgr.Add(s); err != nil {
 		return fmt.Errorf("adding the agent to the manager: %w", err)

@@ -18,6 +18,8 @@ func main() {
 	os.Exit(boot.Main(member.Name, os.Args[1:],
 		func(fs *flag.FlagSet) {
 			fs.IntVar(&o.Concurrency, "concurrency", 5, "how many objects of a kind are reconciled at once")
+			fs.BoolVar(&o.PartitionRollback, "partition-rollback", false, "what spec.updateStrategy.partitionRollback is where a "+
+				"CloneSet does not say (OpenKruise's feature gate CloneSetPartitionRollback)")
 		},
 		func(ctx context.Context, b *boot.Options) error {
 			return run(ctx, b, o)

@@ -14,6 +14,12 @@ import (
 // on such a field, and with it the CRD.
 const maxLength = 16
 
+// Bounds of labels: a value's length is Kubernetes' own, their number keeps the cost of a rule over all of them in bounds.
+const (
+	maxLabels     = 100
+	maxLabelValue = 63
+)
+
 // A kind of int-or-string field: the rule and what to write instead.
 type kind struct {
 	rule, message string
@@ -77,6 +83,9 @@ func complete(crd map[string]any) (string, error) {
 	if err := bound("", dig(version, "schema", "openAPIV3Schema")); err != nil {
 		return name, fmt.Errorf("CRD %s: %w", name, err)
 	}
+	if group := "." + appsv1alpha1.GroupVersion.Group; name == "clonesets"+group || name == "statefulsets"+group {
+		open(dig(version, "schema", "openAPIV3Schema", "properties", "spec"))
+	}
 	if spec["group"] == appsv1alpha1.GroupVersion.Group {
 		newer := maps.Clone(version)
 		newer["name"], newer["storage"] = "v1beta1", false
@@ -108,6 +117,72 @@ func bound(path string, schema map[string]any) error {
 		errs = append(errs, bound(path+"{}", values))
 	}
 	return errors.Join(errs...)
+}
+
+// open declares, of the raw parts of the spec of a CloneSet or StatefulSet, the few fields that rules read: a rule sees nothing of an object
+// without properties. Everything beside them is kept as before.
+func open(spec map[string]any) {
+	kept := func(properties map[string]any) map[string]any {
+		object := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+		if properties != nil {
+			object["properties"] = properties
+		}
+		return object
+	}
+	labels := map[string]any{
+		"type": "object", "maxProperties": maxLabels,
+		"additionalProperties": map[string]any{"type": "string", "maxLength": maxLabelValue},
+	}
+	dig(spec, "properties", "template")["properties"] = map[string]any{
+		"metadata": kept(map[string]any{"labels": labels}),
+	}
+	selected := dig(spec, "properties", "selector", "properties", "matchLabels")
+	selected["maxProperties"] = maxLabels
+	dig(selected, "additionalProperties")["maxLength"] = maxLabelValue
+
+	for _, selector := range selectors(spec) {
+		operator := dig(selector, "properties", "matchExpressions", "items", "properties", "operator")
+		operator["enum"] = []any{"In", "NotIn", "Exists", "DoesNotExist"}
+	}
+	for _, hook := range []string{"preDelete", "inPlaceUpdate", "preNormal"} {
+		value := dig(spec, "properties", "lifecycle", "properties", hook, "properties", "labelsHandler", "additionalProperties")
+		value["maxLength"], value["pattern"] = maxLabelValue, `^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
+	}
+
+	claims := dig(spec, "properties", "volumeClaimTemplates")
+	claims["x-kubernetes-validations"] = []any{map[string]any{
+		"rule":    "self.all(a, !has(a.metadata) || !has(a.metadata.name) || self.exists_one(b, has(b.metadata) && has(b.metadata.name) && a.metadata.name == b.metadata.name))",
+		"message": "two claim templates have one name, and a pod one volume of that name; give each its own metadata.name",
+	}}
+	claim := dig(claims, "items")
+	claim["properties"] = map[string]any{
+		"metadata": kept(map[string]any{"name": map[string]any{"type": "string", "maxLength": maxLabelValue}}),
+		"spec":     kept(nil),
+	}
+	claim["x-kubernetes-validations"] = []any{
+		map[string]any{
+			"rule":      "has(self.metadata) && has(self.metadata.name) && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+			"fieldPath": ".metadata.name",
+			"message":   "must be a DNS label, the name of the volume that the containers mount; write one such as data",
+		},
+		map[string]any{
+			"rule": "has(self.spec)", "fieldPath": ".spec",
+			"message": "is missing, so no claim can be made of it; write accessModes and resources.requests.storage",
+		},
+	}
+}
+
+// selectors are the label selectors of the spec of a CloneSet or StatefulSet.
+func selectors(spec map[string]any) []map[string]any {
+	out := []map[string]any{dig(spec, "properties", "selector")}
+	strategy := dig(spec, "properties", "updateStrategy")
+	for _, shape := range []map[string]any{
+		strategy, dig(strategy, "properties", "rollingUpdate"),
+		dig(strategy, "properties", "rollingUpdate", "properties", "unorderedUpdate"),
+	} {
+		out = append(out, dig(shape, "properties", "priorityStrategy", "properties", "weightPriority", "items", "properties", "matchSelector"))
+	}
+	return out
 }
 
 // label marks an object as ours.

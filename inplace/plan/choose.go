@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/inplace/order"
 	"github.com/underway-dev/underway/inplace/step"
 )
@@ -17,12 +18,15 @@ func (r *round) choose() {
 		return
 	}
 	target, quota := r.direction()
+	r.scatter(target)
 	for _, m := range r.members {
-		if !m.active() || m.pod.Revision == target.Name || !r.onItsWay(m, target) {
+		if !r.candidate(m, target) {
 			continue
 		}
 		w := r.ways.of(m.pod, target)
 		switch {
+		case r.strange(m, w):
+			// Its label is somebody else's: it is left alone, said, and another may take its place.
 		case w.refused != "":
 			m.refusal = w.refused
 			r.refused = append(r.refused, m)
@@ -38,6 +42,36 @@ func (r *round) choose() {
 	r.recreateHopeless()
 }
 
+// scatter spreads the candidates over the release as Intent.Scatter says: who is on the way already stays first, and has
+// used up the beginning of the pattern like those that have arrived.
+func (r *round) scatter(target inplace.Revision) {
+	if len(r.in.Scatter) == 0 {
+		return
+	}
+	byName := make(map[string]*member, len(r.members))
+	var first, last []*member
+	var moved, candidates []inplace.Pod
+	for _, m := range r.members {
+		byName[m.pod.Name] = m
+		switch {
+		case !r.candidate(m, target):
+			last = append(last, m)
+			if m.active() && m.pod.Revision == target.Name {
+				moved = append(moved, m.pod)
+			}
+		case m.begun() || m.pod.Gate == inplace.GateNone && m.unsettled():
+			first, moved = append(first, m), append(moved, m.pod)
+		default:
+			candidates = append(candidates, m.pod)
+		}
+	}
+	r.members = first
+	for _, p := range order.Scatter(r.in.Scatter, candidates, moved) {
+		r.members = append(r.members, byName[p.Name])
+	}
+	r.members = append(r.members, last...)
+}
+
 // sort brings the members into the order in which they move.
 func (r *round) sort() {
 	compare := r.in.Compare
@@ -45,13 +79,35 @@ func (r *round) sort() {
 		compare = order.Default
 	}
 	slices.SortStableFunc(r.members, func(a, b *member) int {
-		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
+		return cmp.Or(order.DrainedFirst(a.pod, b.pod), inFlightFirst(a, b), askedFirst(a, b), compare(a.pod, b.pod), order.Name(a.pod, b.pod))
 	})
+}
+
+// candidate reports whether m may be chosen to go to target: back goes only what is on the update revision.
+func (r *round) candidate(m *member, target inplace.Revision) bool {
+	if !m.stays() || m.written || m.pod.Revision == target.Name {
+		return false
+	}
+	return target.Name == r.in.Update.Name || m.pod.Revision == r.in.Update.Name
+}
+
+// strange reports whether the pod's lifecycle state is none that we know, so that it is not moved; it may be deleted while
+// no preDelete hook holds it.
+func (r *round) strange(m *member, w way) bool {
+	if _, known := hooks.Of(m.pod.Labels); known {
+		return false
+	}
+	return w.recreate == "" || !hooks.Delete(r.in.Lifecycle, &m.pod).Ready
 }
 
 // inFlightFirst puts pods first that were patched in service and are not proven: others without a gate wait for them.
 func inFlightFirst(a, b *member) int {
 	return cmp.Compare(one(b.pod.Gate == inplace.GateNone && b.unsettled()), one(a.pod.Gate == inplace.GateNone && a.unsettled()))
+}
+
+// askedFirst puts pods first whose inPlaceUpdate hooks were asked already: another order would ask a second set.
+func askedFirst(a, b *member) int {
+	return cmp.Compare(one(b.begun()), one(a.begun()))
 }
 
 // recreateHopeless recreates pods that wait for what will not happen (an infeasible resize), at the revision that scaling
@@ -61,7 +117,10 @@ func (r *round) recreateHopeless() {
 		return
 	}
 	for _, m := range r.members {
-		if m.active() && !m.chosen && m.proof.Hopeless {
+		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless {
+			if why := "cannot be updated in place: " + m.proof.Missing; r.strange(m, way{recreate: why}) {
+				continue
+			}
 			m.chosen, m.recreate = true, "cannot be updated in place: "+m.proof.Missing
 		}
 	}
@@ -74,18 +133,14 @@ func (r *round) standstill() bool {
 }
 
 // direction is where pods go and how many: to the update revision up to the grant, pods that are missing and will come
-// on it counted; or, with PartitionRollback and more of them than granted, back.
+// on it counted, and pods on it that were asked to go as long as they are there; or, with PartitionRollback and more of
+// them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
-	quota := r.in.Grant() - r.tally.asked - r.tally.absentNew
+	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving)
 	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
 		return r.in.Current, excess
 	}
 	return r.in.Update, quota
-}
-
-// onItsWay reports whether m is a pod that goes to target: back goes only what is on the update revision.
-func (r *round) onItsWay(m *member, target inplace.Revision) bool {
-	return target.Name == r.in.Update.Name || m.pod.Revision == r.in.Update.Name
 }
 
 // releasing reports whether the update revision differs from the one that was finished last.
@@ -142,7 +197,7 @@ func (w *ways) between(from string, target inplace.Revision) way {
 		return w.impossible("cpu and memory change: " + w.intent.NoResize)
 	}
 	return way{update: step.Update{
-		To: target, Change: change, Grace: w.intent.GracePeriod, Undrained: w.intent.PatchUndrained,
+		To: target, Change: change, Grace: w.intent.GracePeriod, Undrained: w.intent.PatchUndrained, Lifecycle: w.intent.Lifecycle,
 	}}
 }
 

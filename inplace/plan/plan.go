@@ -3,7 +3,9 @@ package plan
 import (
 	"time"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/inplace/step"
 )
 
@@ -22,8 +24,14 @@ func Next(in inplace.Intent, pods []inplace.Pod, now time.Time) inplace.Decision
 type member struct {
 	pod   inplace.Pod
 	proof step.Proof
-	// leaving is set for pods that scaling deletes in this pass.
+	// gone is set for pods that scaling deletes in this pass, or whose preDelete hook it asks.
+	gone bool
+	// leaving is set for pods that were asked to go and are still there: they are not moved, and have no place in the grant.
 	leaving bool
+	// written is set for pods that scaling writes in this pass: nothing else is written to them.
+	written bool
+	// waits is set for a pod in PreparingUpdate that the budget does not let go on: it stays as it is.
+	waits bool
 	// update is where it goes; without a target it stays.
 	update step.Update
 	// recreate says why it is deleted and not patched; empty when it is patched.
@@ -48,7 +56,25 @@ func (m *member) unsettled() bool {
 
 // active reports whether the pod counts as one of the workload's.
 func (m *member) active() bool {
-	return m.pod.Active() && !m.leaving
+	return m.pod.Active() && !m.gone
+}
+
+// stays reports whether it has a place in the grant.
+func (m *member) stays() bool {
+	return m.active() && !m.leaving
+}
+
+// state is that of its lifecycle hooks.
+func (m *member) state() hooks.State {
+	state, _ := hooks.Of(m.pod.Labels)
+	return state
+}
+
+// begun reports whether it is on its way to another revision, or was: out of service because of us, or let go by its hook
+// or about to be.
+func (m *member) begun() bool {
+	state := m.state()
+	return m.pod.Gate == inplace.GateFalse || state == hooks.PreparingUpdate || state == hooks.Updating
 }
 
 // round is one run of Next.
@@ -62,6 +88,9 @@ type round struct {
 	// bare is room where a pod without a gate that is on its way counts as it is: what it pays from itself, or one that can
 	// never be proven would block itself.
 	bare int32
+	// serving is room where pods that wait in PreparingUpdate, and serve, count as available: they go down when their hook
+	// lets them go, within it.
+	serving int32
 
 	// What the candidates wait for.
 	refused []*member
@@ -80,33 +109,69 @@ type round struct {
 
 // tally counts pods as they are, pods being created and deleted in this pass included where said so.
 type tally struct {
-	active, available, ready int32
-	// asked are active pods on the update revision, created ones of this pass included; older are the others.
-	asked, older int32
+	// staying are active pods that were not asked to go; available counts those too that were.
+	staying, available int32
+	// asked are staying pods on the update revision, created ones of this pass included; older are the others. leaving are
+	// pods on the update revision that were asked to go and are still there.
+	asked, older, leaving int32
+	// moving are those of older that are on their way to the update revision.
+	moving int32
 	// absent pods are wanted and neither there nor being created; absentNew of them will come at the update revision.
 	absent, absentNew int32
-	draining          int32
+	// begun are pods of other revisions that were taken out of service or whose hooks were asked.
+	begun int32
+	// held are pods that wait in PreparingUpdate and serve.
+	held int32
 	// restarting are available pods without a gate, patched in service and not proven: they do not count for the budget.
 	restarting int32
 }
 
 func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 	r := &round{in: in, now: now, ways: ways{intent: in, cache: map[[2]string]way{}}}
-	leaving := map[string]bool{}
-	for _, d := range in.Population.Deletes {
-		leaving[d.Name] = true
-	}
+	population := readPopulation(&in.Population)
 	seen := map[string]bool{}
 	for _, p := range pods {
 		if seen[p.Name] {
 			continue
 		}
 		seen[p.Name] = true
-		r.members = append(r.members, &member{pod: p, proof: step.Prove(p, step.Update{Undrained: in.PatchUndrained}, now), leaving: leaving[p.Name]})
+		m := &member{pod: p, proof: step.Prove(p, step.Update{Undrained: in.PatchUndrained}, now)}
+		population.mark(m)
+		r.members = append(r.members, m)
 	}
 	r.count()
 	r.later(in.Population.LookAgainIn)
 	return r
+}
+
+// population says of names what scaling does.
+type population struct {
+	gone, leaving, written map[string]bool
+}
+
+func readPopulation(p *inplace.Population) population {
+	out := population{gone: map[string]bool{}, leaving: map[string]bool{}, written: map[string]bool{}}
+	for i := range p.Deletes {
+		out.gone[p.Deletes[i].Name] = true
+	}
+	for i := range p.Patches {
+		x := &p.Patches[i]
+		out.written[x.Name] = true
+		if to := x.Metadata.Labels[appsv1alpha1.LabelLifecycleState]; to != nil && hooks.State(*to) == hooks.PreparingDelete {
+			out.leaving[x.Name] = true
+		}
+	}
+	for _, name := range p.Leaving {
+		out.leaving[name] = true
+	}
+	return out
+}
+
+// mark notes what scaling does with one pod.
+func (p *population) mark(m *member) {
+	name := m.pod.Name
+	m.gone, m.written = p.gone[name], p.written[name]
+	m.leaving = p.leaving[name] || m.state() == hooks.PreparingDelete && !m.written
 }
 
 func (r *round) count() {
@@ -116,7 +181,7 @@ func (r *round) count() {
 			r.countOne(m)
 		}
 	}
-	there := t.active
+	there := t.staying
 	for _, c := range r.in.Population.Creates {
 		there++
 		if c.Revision == r.in.Update.Name {
@@ -125,17 +190,33 @@ func (r *round) count() {
 			t.older++
 		}
 	}
+	// Scaling counts pods that are about to be moved as new, as far as the grant has room: what replaces a lost pod then
+	// comes at the current revision, and leaves them their place (B063).
+	transit := int32(0)
+	if !r.standstill() {
+		transit = min(t.moving, max(r.in.Grant()-t.asked, 0))
+	}
 	t.absent = max(r.in.Replicas-there, 0)
-	t.absentNew = max(t.absent-max(r.in.Partition-t.older, 0), 0)
+	t.absentNew = max(t.absent-max(r.in.Partition-(t.older-transit), 0), 0)
 	r.bare = t.available - (r.in.Replicas - r.in.MaxUnavailable)
 	r.room = r.bare - t.restarting
+	r.serving = r.room + t.held
 }
 
 func (r *round) countOne(m *member) {
 	t := &r.tally
-	t.active++
-	t.ready += one(m.pod.Ready)
-	t.available += one(m.pod.Available)
+	updated := m.pod.Revision == r.in.Update.Name
+	// One that is brought into PreparingDelete counts as down from now on.
+	t.available += one(m.pod.Available && !(m.leaving && m.written))
+	t.begun += one(!updated && (m.begun() || m.state() == hooks.PreparingDelete))
+	t.leaving += one(updated && m.leaving)
+	if m.stays() {
+		t.staying++
+		t.asked += one(updated)
+		t.older += one(!updated)
+		t.moving += one(!updated && m.begun())
+		t.held += one(r.heldInService(m))
+	}
 	if m.pod.Gate == inplace.GateNone && m.unsettled() {
 		// Its containers may go down at any moment, and nothing says when.
 		t.restarting += one(m.pod.Available)
@@ -143,16 +224,15 @@ func (r *round) countOne(m *member) {
 			r.ungated = m
 		}
 	}
-	if m.pod.Revision == r.in.Update.Name {
-		t.asked++
-	} else {
-		t.older++
-		t.draining += one(m.pod.Gate == inplace.GateFalse)
-	}
 	if m.pod.Ready && !m.pod.Available {
 		r.later(m.pod.AvailableIn)
 	}
 	r.later(m.pod.DownIn)
+}
+
+// heldInService reports whether the pod counts as unavailable only because its hook was asked.
+func (r *round) heldInService(m *member) bool {
+	return m.state() == hooks.PreparingUpdate && m.pod.Ready && m.pod.Gate != inplace.GateFalse
 }
 
 // later keeps the shortest time after which to look again.
@@ -167,12 +247,12 @@ func (r *round) later(d time.Duration) {
 func (r *round) spend() {
 	for _, m := range r.members {
 		if m.chosen && r.outOfTurn(m) {
-			m.chosen = false
+			m.chosen, m.waits = false, m.state() == hooks.PreparingUpdate
 			r.queued = append(r.queued, m)
 			continue
 		}
 		if m.chosen && r.serves(m) && !r.pay(m) {
-			m.chosen = false
+			m.chosen, m.waits = false, m.state() == hooks.PreparingUpdate
 			r.blocked = append(r.blocked, m)
 			continue
 		}
@@ -191,9 +271,16 @@ func (r *round) pay(m *member) bool {
 		}
 		r.bare -= one(m.pod.Available)
 		return true
+	case r.heldInService(m):
+		if r.serving < 1 {
+			return false
+		}
+		r.serving--
+		return true
 	case m.pod.Available && r.room >= 1:
 		r.room--
 		r.bare--
+		r.serving--
 		return true
 	default:
 		return !m.pod.Available && r.room >= 0
@@ -226,13 +313,16 @@ func (r *round) serves(m *member) bool {
 func (r *round) act() {
 	for _, m := range r.members {
 		switch {
-		case !m.active():
+		case !m.active() || m.written || m.waits:
 			continue
 		case m.chosen && m.recreate != "":
-			r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
+			r.replace(m)
 			continue
 		case !m.chosen:
-			m.update = step.Update{Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.InService())}
+			m.update = step.Update{
+				Undrained: r.in.PatchUndrained && (m == r.ungated || !m.pod.InService()),
+				Lifecycle: r.in.Lifecycle, HooksUnread: r.in.Invalid != "",
+			}
 		}
 		m.outcome = step.Next(m.pod, m.update, r.now)
 		if !m.chosen && r.takesDown(m) && !r.pay(m) {
@@ -251,6 +341,20 @@ func (r *round) act() {
 		if m.outcome.Warning != "" {
 			r.warnings = append(r.warnings, m.outcome.Warning)
 		}
+	}
+}
+
+// replace deletes a pod that is recreated, or asks its preDelete hook.
+func (r *round) replace(m *member) {
+	answer, patch := hooks.Replace(r.in.Lifecycle, &m.pod, r.now)
+	if answer.Ready {
+		r.deletes = append(r.deletes, inplace.Delete{Ref: m.pod.Ref, Because: m.recreate})
+		return
+	}
+	m.outcome = step.Outcome{Wait: inplace.HoldHook, Because: answer.Because}
+	if patch != nil {
+		patch.Because = m.recreate + "; " + answer.Because
+		r.patches = append(r.patches, *patch)
 	}
 }
 

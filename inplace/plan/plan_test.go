@@ -165,9 +165,9 @@ func TestWhoMovesAndWhyOthersDoNot(t *testing.T) {
 		"Ready and not available: serves, so not when it is overdrawn": {
 			in: intent(3, 0, 1), pods: "rrO", holds: []string{"Budget: 3 pods wait: 2 of 3 pods are unavailable or about to be, and maxUnavailable is 1"},
 		},
-		"maxUnavailable 0": {in: intent(2, 0, 0), pods: "OO", holds: []string{"Budget: 2 pods wait: maxUnavailable is 0, so no pod that serves may be taken down"}},
+		"maxUnavailable 0": {in: intent(2, 0, 0), pods: "OO", holds: []string{"Budget: 2 pods wait: maxUnavailable is 0, so no pod that serves may be taken down before another is there in its place; without maxSurge none comes, raise maxUnavailable then"}},
 		"maxUnavailable 0 and one more pod than wanted": {
-			in: intent(2, 0, 0), pods: "OOO", writes: []string{"Drain O0"}, holds: []string{"Partition: 1 of 3 pods stay on app:v1: 2 may be on app:v2, and they are there or on their way", "Budget: 1 pod waits: maxUnavailable is 0, so no pod that serves may be taken down"},
+			in: intent(2, 0, 0), pods: "OOO", writes: []string{"Drain O0"}, holds: []string{"Partition: 1 of 3 pods stay on app:v1: 2 may be on app:v2, and they are there or on their way", "Budget: 1 pod waits: maxUnavailable is 0, so no pod that serves may be taken down before another is there in its place; without maxSurge none comes, raise maxUnavailable then"},
 		},
 		"a missing pod will come on the update revision and keeps its place in the grant": {
 			in: intent(4, 3, 4), pods: "OOO", holds: []string{"Partition: 3 of 4 pods stay on app:v1 (partition 3)"},

@@ -2,14 +2,13 @@ package plan
 
 import (
 	"github.com/underway-dev/underway/inplace"
-	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 // MustRecreate is how many pods would be recreated, and not changed in place, when they move: toUpdate of the pods of other
 // revisions beyond the partition, toCurrent of those of the update revision beyond Replicas-Partition, which go back with
-// PartitionRollback. They are what surge is for (W6, N6). Those count that are first in the order of moving; pods that
-// are asked to go already (specified-delete, PreparingDelete) do not. Both are 0 while nothing may move, and toCurrent
-// outside a release and without PartitionRollback.
+// PartitionRollback. They are what surge is for (W6, N6). Those count that are first in the order of moving, pods in
+// PreparingDelete too, which may be wanted again; pods that are asked to go (specified-delete) do not. Both are 0 while
+// nothing may move, and toCurrent outside a release and without PartitionRollback.
 //
 // It is counted without in.Population, which is decided knowing it.
 func MustRecreate(in inplace.Intent, pods []inplace.Pod) (toUpdate, toCurrent int32) {
@@ -24,9 +23,8 @@ func MustRecreate(in inplace.Intent, pods []inplace.Pod) (toUpdate, toCurrent in
 	r.sort()
 	var older, updated []*member
 	for _, m := range r.members {
-		state, _ := hooks.Of(m.pod.Labels)
 		switch {
-		case !m.active() || m.pod.SpecifiedDelete || state == hooks.PreparingDelete:
+		case !m.active() || m.pod.SpecifiedDelete:
 		case m.pod.Revision == in.Update.Name:
 			updated = append(updated, m)
 		default:

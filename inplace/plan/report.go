@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,22 +15,23 @@ import (
 // decision puts together what was found.
 func (r *round) decision() inplace.Decision {
 	d := inplace.Decision{
-		Creates: r.in.Population.Creates,
-		Deletes: slices.Concat(r.in.Population.Deletes, r.deletes),
-		Patches: r.patches,
-		Summary: r.summary(),
-		Events:  r.events(),
+		Creates:      r.in.Population.Creates,
+		Deletes:      slices.Concat(r.in.Population.Deletes, r.deletes),
+		Patches:      slices.Concat(r.in.Population.Patches, r.patches),
+		ClaimDeletes: r.in.Population.ClaimDeletes,
+		Summary:      r.summary(),
+		Events:       r.events(),
 	}
 	d.Holds = r.holds()
 	d.LookAgainIn = r.look
 	return d
 }
 
-// olderMembers are the active pods that are not on the update revision.
+// olderMembers are the pods that stay and are not on the update revision.
 func (r *round) olderMembers() []*member {
 	var out []*member
 	for _, m := range r.members {
-		if m.active() && m.pod.Revision != r.in.Update.Name {
+		if m.stays() && m.pod.Revision != r.in.Update.Name {
 			out = append(out, m)
 		}
 	}
@@ -67,14 +69,44 @@ func (r *round) holds() []inplace.Hold {
 			pods(len(r.queued), "waits", "wait")))
 	}
 	out = append(out, r.waits()...)
+	out = append(out, r.hookWaits()...)
 	return append(out, r.in.Population.Holds...)
+}
+
+// hookWaits are the pods that wait for somebody else's label or finalizer, those that wait for the same one together.
+func (r *round) hookWaits() []inplace.Hold {
+	names := map[string][]string{}
+	for _, m := range r.members {
+		if m.outcome.Wait == inplace.HoldHook {
+			names[m.outcome.Because] = append(names[m.outcome.Because], m.pod.Name)
+		}
+	}
+	var out []inplace.Hold
+	for _, because := range slices.Sorted(maps.Keys(names)) {
+		who := names[because]
+		slices.Sort(who)
+		out = append(out, inplace.Hold{
+			Kind: inplace.HoldHook, Pods: int32(len(who)), //nolint:gosec // a number of pods
+			Because: fmt.Sprintf("%s for a lifecycle hook; %s: %s", pods(len(who), "waits", "wait"), few(who), because),
+		})
+	}
+	return out
+}
+
+// few names the first three.
+func few(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // partitionSentence explains the pods beyond the grant; more than the partition are held when pods are surplus, or when
 // missing ones will come on the update revision.
 func (r *round) partitionSentence() string {
 	oldName, newName := r.called(r.held)
-	held, of := len(r.held), max(r.in.Replicas, r.tally.active)
+	held, of := len(r.held), max(r.in.Replicas, r.tally.staying)
 	if int32(held) <= r.in.Partition { //nolint:gosec // a number of pods
 		return fmt.Sprintf("%d of %d pods stay on %s (partition %d)", held, of, oldName, r.in.Partition)
 	}
@@ -83,7 +115,8 @@ func (r *round) partitionSentence() string {
 
 func (r *round) budgetSentence() string {
 	if r.in.MaxUnavailable == 0 {
-		return fmt.Sprintf("%s: maxUnavailable is 0, so no pod that serves may be taken down", pods(len(r.blocked), "waits", "wait"))
+		return fmt.Sprintf("%s: maxUnavailable is 0, so no pod that serves may be taken down before another is there in its place; "+
+			"without maxSurge none comes, raise maxUnavailable then", pods(len(r.blocked), "waits", "wait"))
 	}
 	return fmt.Sprintf("%s: %d of %d pods are unavailable or about to be, and maxUnavailable is %d",
 		pods(len(r.blocked), "waits", "wait"), r.in.MaxUnavailable-r.room, r.in.Replicas, r.in.MaxUnavailable)
@@ -130,6 +163,9 @@ func (r *round) events() []inplace.Event {
 	if e, ok := r.arrived(); ok {
 		out = append(out, e)
 	}
+	if e, ok := r.back(); ok {
+		out = append(out, e)
+	}
 	if e, ok := r.recreating(); ok {
 		out = append(out, e)
 	}
@@ -172,7 +208,7 @@ func (r *round) recreating() (inplace.Event, bool) {
 	}
 	return inplace.Event{
 		Type: corev1.EventTypeNormal, Reason: "Recreating",
-		Message: fmt.Sprintf("%s recreated: %s", pods(len(r.deletes), "is", "are"), r.deletes[0].Because),
+		Message: fmt.Sprintf("%s deleted to be recreated: %s", pods(len(r.deletes), "was", "were"), r.deletes[0].Because),
 	}, true
 }
 
@@ -184,7 +220,7 @@ func (r *round) started() (inplace.Event, bool) {
 			moving++
 		}
 	}
-	if moving == 0 || r.tally.asked > 0 || r.tally.draining > 0 {
+	if moving == 0 || r.tally.asked > 0 || r.tally.begun > 0 {
 		return inplace.Event{}, false
 	}
 	oldName, newName := r.called(r.olderMembers())
@@ -194,28 +230,54 @@ func (r *round) started() (inplace.Event, bool) {
 	}, true
 }
 
-// arrived is told at every tenth pod and at the last.
+// arrived is told at every tenth pod that got to the update revision in place, and at the last; back is the same of pods that
+// went back to the current one.
 func (r *round) arrived() (inplace.Event, bool) {
-	var back []string
-	before := 0
-	for _, m := range r.members {
-		if !m.active() || m.pod.State == nil || m.pod.Revision != r.in.Update.Name || !m.proof.Done {
-			continue
-		}
-		if m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchReturn {
-			back = append(back, m.pod.Name)
-		} else {
-			before++
-		}
-	}
-	after := before + len(back)
-	if len(back) == 0 || (after/10 == before/10 && after < int(r.in.Grant())) {
-		return inplace.Event{}, false
-	}
-	slices.Sort(back)
+	of := r.in.Grant()
+	names, after, due := r.returned(r.in.Update.Name, int(of))
 	return inplace.Event{
 		Type: corev1.EventTypeNormal, Reason: "UpdatedInPlace",
-		Message: fmt.Sprintf("%d of %d pods were updated in place to %s, among them %s",
-			after, r.in.Grant(), spoken(r.in.Update), strings.Join(back[:min(len(back), 3)], ", ")),
-	}, true
+		Message: fmt.Sprintf("%d of %d pods were updated in place to %s, among them %s", after, of, spoken(r.in.Update), names),
+	}, due
+}
+
+func (r *round) back() (inplace.Event, bool) {
+	if !r.in.PartitionRollback || !r.releasing() {
+		return inplace.Event{}, false
+	}
+	most := 0
+	for _, m := range r.members {
+		most += int(one(m.stays() && m.pod.State != nil && m.pod.State.Revision == r.in.Current.Name))
+	}
+	if r.tally.asked > r.in.Grant() {
+		// More are to come.
+		most = len(r.members)
+	}
+	names, after, due := r.returned(r.in.Current.Name, most)
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "RolledBackInPlace",
+		Message: fmt.Sprintf("%s moved back in place to %s, as the partition is %d; among them %s",
+			pods(after, "was", "were"), spoken(r.in.Current), r.in.Partition, names),
+	}, due
+}
+
+// returned are the names of a few pods that come back into service now, proven to run a revision that they were patched to,
+// and how many have with them; due at every tenth, and when they are most.
+func (r *round) returned(revision string, most int) (names string, after int, due bool) {
+	var back []string
+	for _, m := range r.members {
+		if !m.active() || m.pod.State == nil || m.pod.Revision != revision || m.pod.State.Revision != revision || !m.proof.Done {
+			continue
+		}
+		after++
+		if m.outcome.Patch != nil && m.outcome.Patch.Kind == inplace.PatchReturn {
+			back = append(back, m.pod.Name)
+		}
+	}
+	before := after - len(back)
+	if len(back) == 0 || (after/10 == before/10 && after < most) {
+		return "", after, false
+	}
+	slices.Sort(back)
+	return strings.Join(back[:min(len(back), 3)], ", "), after, true
 }

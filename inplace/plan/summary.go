@@ -24,9 +24,7 @@ const (
 
 // summary counts what was seen.
 func (r *round) summary() inplace.Summary {
-	s := inplace.Summary{
-		Replicas: r.tally.active, Ready: r.tally.ready, Available: r.tally.available, ExpectedUpdated: r.in.Grant(),
-	}
+	s := inplace.Summary{ExpectedUpdated: r.in.Grant()}
 	if r.in.Invalid != "" {
 		s.ExpectedUpdated = -1
 	}
@@ -35,12 +33,10 @@ func (r *round) summary() inplace.Summary {
 		if !m.pod.Active() {
 			continue
 		}
-		if m.leaving {
-			// It is still seen: what this pass is about to do is not predicted.
-			s.Replicas++
-			s.Ready += one(m.pod.Ready)
-			s.Available += one(m.pod.Available)
-		}
+		// Pods that go are still seen: what this pass is about to do is not predicted.
+		s.Replicas++
+		s.Ready += one(m.pod.Ready)
+		s.Available += one(m.pod.Available)
 		r.countUpdated(&s, m)
 		if t := r.broken(m); t.reason != "" {
 			broken.add(t, m.pod.Name)

@@ -145,7 +145,7 @@ func TestRecreatedOrRefused(t *testing.T) {
 					recreating = e.Message
 				}
 			}
-			if !strings.Contains(recreating, "1 pod is recreated: cannot be updated in place: ") || !strings.Contains(recreating, tc.text) {
+			if !strings.Contains(recreating, "1 pod was deleted to be recreated: cannot be updated in place: ") || !strings.Contains(recreating, tc.text) {
 				t.Errorf("event %q", recreating)
 			}
 			tc.in.Policy = inplace.PolicyInPlaceOnly

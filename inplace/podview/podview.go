@@ -8,6 +8,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 // Around is what the pod object alone does not tell.
@@ -43,6 +44,9 @@ func From(pod *corev1.Pod, around Around) inplace.Pod {
 		PublishedIn:        around.Endpoints.Published,
 		Seen:               around.Seen,
 		DeletionCost:       deletionCost(pod),
+	}
+	if pod.DeletionTimestamp != nil {
+		p.GoneBy = pod.DeletionTimestamp.Time
 	}
 	p.State, p.StateProblem = state(pod)
 	p.Parked = parked(pod)
@@ -88,7 +92,7 @@ func gate(pod *corev1.Pod) (inplace.Gate, time.Time) {
 	}
 }
 
-// readiness fills Ready and Available.
+// readiness fills Ready and Available. A pod that its lifecycle hooks hold is not available, however long it is Ready.
 func readiness(p *inplace.Pod, pod *corev1.Pod, around Around) {
 	c := condition(pod, corev1.PodReady)
 	if c == nil {
@@ -96,7 +100,7 @@ func readiness(p *inplace.Pod, pod *corev1.Pod, around Around) {
 	}
 	p.ReadySince = c.LastTransitionTime.Time
 	p.Ready = c.Status == corev1.ConditionTrue && p.Active()
-	serving := p.Ready && p.Phase == inplace.PhaseRunning && p.Gate != inplace.GateFalse
+	serving := p.Ready && p.Phase == inplace.PhaseRunning && p.Gate != inplace.GateFalse && hooks.Settled(p.Labels)
 	if !serving {
 		return
 	}

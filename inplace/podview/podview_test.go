@@ -57,6 +57,26 @@ func TestFrom(t *testing.T) {
 			wantResult: []any{true, false, 15 * time.Second},
 		},
 		"ready for 30 s of 30": {minReady: 30, want: func(p inplace.Pod) any { return p.Available }, wantResult: true},
+		"kruise.md 1.0: Normal is available, and so is no state": {
+			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelLifecycleState] = "Normal" },
+			want:   func(p inplace.Pod) any { return p.Available }, wantResult: true,
+		},
+		"a pod that a hook holds serves and is not available": {
+			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelLifecycleState] = "PreparingUpdate" },
+			want:   func(p inplace.Pod) any { return []any{p.Ready, p.Available, p.AvailableIn, p.InService()} }, wantResult: []any{true, false, time.Duration(0), true},
+		},
+		"a new pod that its preNormal hook has not let in": {
+			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelLifecycleState] = "PreparingNormal" },
+			want:   func(p inplace.Pod) any { return p.Available }, wantResult: false,
+		},
+		"a state that nobody knows is not available": {
+			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelLifecycleState] = "Sleeping" },
+			want:   func(p inplace.Pod) any { return p.Available }, wantResult: false,
+		},
+		"terminating, and when it should be gone": {
+			change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now.Add(30 * time.Second))) },
+			want:   func(p inplace.Pod) any { return p.GoneBy.Sub(now) }, wantResult: 30 * time.Second,
+		},
 		"a False gate is not available, though Ready lags behind": {
 			change: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse },
 			want:   func(p inplace.Pod) any { return []any{p.Gate, p.Ready, p.Available} }, wantResult: []any{inplace.GateFalse, true, false},

@@ -1,4 +1,4 @@
-// Package podwriter is the only place that creates, patches and deletes pods (and, later, their claims).
+// Package podwriter is the only place that creates, patches and deletes pods, and creates and deletes their claims.
 //
 // It reads nothing. Every patch and delete carries the UID and the resourceVersion that the decision was judged on, so
 // a decision made on an old view is answered with a conflict and changes nothing. Conflicts are not errors: they are
@@ -8,5 +8,6 @@
 // then pods/resize on the version that it made. What a crash or a refusal leaves undone is seen in that state.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;delete
 // +kubebuilder:rbac:groups="",resources=pods/status;pods/resize,verbs=patch
 package podwriter

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +33,9 @@ type Written struct {
 
 // Result is what Do did.
 type Result struct {
-	Created, Patched, Deleted int
+	// Created, Patched and Deleted count pods, ClaimsCreated and ClaimsDeleted claims.
+	Created, Patched, Deleted    int
+	ClaimsCreated, ClaimsDeleted int
 	// Conflicts counts patches and deletes whose pod had changed or gone, AlreadyExists the creates that found their pod
 	// there. Neither is an error: the next observation decides anew.
 	Conflicts     int
@@ -44,6 +45,13 @@ type Result struct {
 	// Unsure are pods of which it is not known whether the write took effect (no answer, or a 5xx). Before its next pass
 	// the caller reads them anew from the API server: its cache may not show the write yet.
 	Unsure []inplace.Ref
+	// Claims, UnsureClaims are the same of claims. A claim that was not there, or is another one now, counts as deleted by
+	// nobody and is in neither.
+	Claims       []Written
+	UnsureClaims []inplace.Ref
+	// ClaimsTaken are names of claims that were to be created and exist: their pods were not created. Whether they are
+	// the workload's own, which its view does not show yet, is for the caller to find out.
+	ClaimsTaken []types.NamespacedName
 	// Refused are the pods whose resize the API server refused. The rest of their patch, if there was one, is written and
 	// counted; the caller remembers the refusal, because nothing in the pod shows it.
 	Refused []Refusal
@@ -71,18 +79,22 @@ func New(c client.Client) *Writer {
 	return &Writer{client: c}
 }
 
-// Do carries out a decision: patches in parallel, then deletes and creates in slow-start batches (1, 2, 4, ...) that stop
-// at the first batch with a failure. It goes on after a failed patch and returns what was done beside the joined errors.
-// Creates in a namespace that is being deleted stop and are no error: the workload goes with it.
+// Do carries out a decision: patches in parallel, then deletes, deletes of claims, and creates in slow-start batches (1, 2,
+// 4, ...) that stop at the first batch with a failure. It goes on after a failed patch and returns what was done beside the
+// joined errors. Creates in a namespace that is being deleted stop and are no error: the workload goes with it.
+//
+// A pod's claims are created before it, and deleted after its own deletion was accepted; what comes between leaves a claim
+// without a pod, never a pod without its claim.
 func (w *Writer) Do(ctx context.Context, d inplace.Decision) (Result, error) {
 	t := &track{}
 	patched := parallel(len(d.Patches), func(i int) error { return w.patch(ctx, d.Patches[i], t) })
 	deleted := slowStart(len(d.Deletes), func(i int) error { return w.delete(ctx, d.Deletes[i], t) })
+	dropped := slowStart(len(d.ClaimDeletes), func(i int) error { return w.deleteClaim(ctx, d.ClaimDeletes[i].Ref, t) })
 	created := slowStart(len(d.Creates), func(i int) error { return w.create(ctx, d.Creates[i], t) })
 	if errors.Is(created, errNamespaceEnds) {
 		created = nil
 	}
-	return t.result, errors.Join(patched, deleted, created)
+	return t.result, errors.Join(patched, deleted, dropped, created)
 }
 
 // errNamespaceEnds stops creating pods in a namespace that is being deleted.
@@ -150,8 +162,8 @@ func (w *Writer) delete(ctx context.Context, d inplace.Delete, t *track) error {
 	err := w.client.Delete(ctx, handle(d.Ref), preconditions)
 	switch {
 	case err == nil:
-		t.wrote(&t.result.Deleted, Written{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, Deleted: true})
-		return nil
+		t.wrote(&t.result.Deleted, gone(d.Ref))
+		return w.deleteClaims(ctx, d.Claims, t)
 	case changed(err):
 		t.count(&t.result.Conflicts)
 		return nil
@@ -164,6 +176,9 @@ func (w *Writer) delete(ctx context.Context, d inplace.Delete, t *track) error {
 func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	if c.Object == nil || c.Object.GetName() == "" {
 		return errors.New("creating a pod: it has no derived name")
+	}
+	if ok, err := w.createClaims(ctx, c.Claims, t); !ok || err != nil {
+		return err
 	}
 	pod := c.Object.DeepCopy()
 	err := w.client.Create(ctx, pod, client.FieldOwner(appsv1alpha1.FieldManagerMember))
@@ -178,8 +193,12 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 		return errNamespaceEnds
 	default:
 		t.failed(err, inplace.Ref{Namespace: pod.GetNamespace(), Name: pod.GetName()})
-		return fmt.Errorf("creating pod %s/%s: %w", pod.GetNamespace(), pod.GetName(), err)
+		return &CreateError{What: "pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), Err: err}
 	}
+}
+
+func gone(ref inplace.Ref) Written {
+	return Written{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, ResourceVersion: ref.ResourceVersion, Deleted: true}
 }
 
 func written(o client.Object) Written {
@@ -231,63 +250,4 @@ func without(message, after string) string {
 		message = strings.ToValidUTF8(message[:most], "") + "..."
 	}
 	return message
-}
-
-// PatchError is a patch that failed, other errors of Do are of creates and deletes.
-type PatchError struct {
-	// Patch is what was sent.
-	Patch inplace.Patch
-	Err   error
-}
-
-// Error names the pod and the step.
-func (e *PatchError) Error() string {
-	return fmt.Sprintf("patching pod %s/%s (%s): %v", e.Patch.Namespace, e.Patch.Name, e.Patch.Kind, e.Err)
-}
-
-// Unwrap is the answer.
-func (e *PatchError) Unwrap() error {
-	return e.Err
-}
-
-// track collects results of parallel requests.
-type track struct {
-	mu     sync.Mutex
-	result Result
-}
-
-func (t *track) wrote(counter *int, w Written) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*counter++
-	t.result.Written = append(t.result.Written, w)
-}
-
-func (t *track) count(counter *int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*counter++
-}
-
-// refused notes the answer to a resize if it is a refusal.
-func (t *track) refused(p inplace.Patch, err error) bool {
-	message, final, refused := refusal(err)
-	if !refused {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.result.Refused = append(t.result.Refused, Refusal{Patch: p, Message: message, Final: final})
-	return true
-}
-
-// failed notes a write whose effect is not known: everything but a clear refusal (4xx).
-func (t *track) failed(err error, ref inplace.Ref) {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.result.Unsure = append(t.result.Unsure, ref)
 }

@@ -163,6 +163,15 @@ func metadataOf(p *inplace.Pod, u Update, w work) inplace.MetadataChange {
 	}
 	maps.Copy(m.Labels, u.Change.Metadata.Labels)
 	maps.Copy(m.Annotations, u.Change.Metadata.Annotations)
+	// A template cannot make a pod go, or be another one, or look half updated; new pods do not get these from it either.
+	for _, key := range []string{appsv1alpha1.LabelSpecifiedDelete, appsv1alpha1.LabelLifecycleState, appsv1alpha1.LabelCloneSetInstanceID} {
+		delete(m.Labels, key)
+	}
+	for _, key := range []string{
+		appsv1alpha1.AnnotationInPlaceGrace, appsv1alpha1.AnnotationReplaces, appsv1alpha1.AnnotationClaimTemplate, appsv1alpha1.AnnotationLifecycleTimestamp,
+	} {
+		delete(m.Annotations, key)
+	}
 	add, remove := u.Change.Metadata.AddFinalizers, u.Change.Metadata.RemoveFinalizers
 	m.AddFinalizers = append(minus(m.AddFinalizers, remove), add...)
 	m.RemoveFinalizers = append(minus(m.RemoveFinalizers, add), remove...)

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 const (
@@ -30,6 +32,10 @@ type Update struct {
 	Grace time.Duration
 	// Undrained allows a pod without the gate to be patched while it serves.
 	Undrained bool
+	// Lifecycle are the hooks that may hold the pod; nil: none.
+	Lifecycle *appsv1alpha1.Lifecycle
+	// HooksUnread is set when it is not known which hooks there are: no state of a hook is written then.
+	HooksUnread bool
 }
 
 // Outcome is what to do with the pod now. Without a Patch the pod waits, or is where it should be.
@@ -65,10 +71,22 @@ func Next(p inplace.Pod, u Update, now time.Time) Outcome {
 	return move(&p, u, now)
 }
 
-// Serves reports whether carrying out u takes a pod that serves out of service: what the budget has to allow. Labels,
-// annotations and a resize without a restart do not.
+// Serves reports whether carrying out u takes a pod that serves out of service, or makes one that is available count as
+// unavailable: what the budget has to allow. Labels, annotations and a resize without a restart do not, unless a lifecycle
+// hook takes part.
 func Serves(p inplace.Pod, u Update) bool {
-	return p.InService() && Restarts(p, u)
+	if !p.InService() {
+		return false
+	}
+	a := hooks.Before(u.Lifecycle, &p)
+	switch {
+	case p.Available && a.Write != hooks.None:
+		return true
+	case !a.Ready:
+		return a.Out && p.Gate == inplace.GateTrue
+	default:
+		return Restarts(p, u)
+	}
 }
 
 // Restarts reports whether carrying out u starts a container anew.
@@ -112,13 +130,21 @@ func obstacle(p *inplace.Pod, u *Update, w *work) string {
 	return ""
 }
 
-// move brings the pod to another revision.
+// move brings the pod to another revision, when its hook lets it go.
 func move(p *inplace.Pod, u Update, now time.Time) Outcome {
 	w := due(p, &u)
 	if why := obstacle(p, &u, &w); why != "" {
 		return Outcome{Obstacle: why}
 	}
-	return carryOut(p, u, &w, now)
+	before := hooks.Before(u.Lifecycle, p)
+	if !before.Ready {
+		return held(p, &u, &before, now)
+	}
+	o := carryOut(p, u, &w, now)
+	if o.Patch != nil && o.Patch.Kind == inplace.PatchUpdate && before.Write != hooks.None {
+		o.Patch.Metadata = merged(o.Patch.Metadata, hooks.Change(before.Write, now))
+	}
+	return o
 }
 
 // carryOut patches the pod, out of service where a container of it restarts.
@@ -217,8 +243,13 @@ func graceLeft(p *inplace.Pod, u Update, now time.Time) time.Duration {
 	return max(from.Add(grace).Sub(now), 0)
 }
 
-// stay finishes what is under way and brings the pod back into service.
+// stay finishes what is under way and brings the pod back into service, and out of the states of its hooks.
 func stay(p *inplace.Pod, u Update, now time.Time) Outcome {
+	return hooked(p, &u, settle(p, u, now), now)
+}
+
+// settle is stay without hooks.
+func settle(p *inplace.Pod, u Update, now time.Time) Outcome {
 	u.To = inplace.Revision{Name: p.Revision, Hash: u.To.Hash}
 	u.Change = inplace.Change{}
 	switch {

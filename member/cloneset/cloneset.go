@@ -3,7 +3,6 @@ package cloneset
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/order"
 	"github.com/underway-dev/underway/inplace/partition"
 	"github.com/underway-dev/underway/member/cloneset/plan"
 	"github.com/underway-dev/underway/member/workload"
@@ -25,8 +25,12 @@ import (
 // historyLimit is upstream's default of spec.revisionHistoryLimit.
 const historyLimit = 10
 
-// Kind is the adapter. It holds nothing.
-type Kind struct{}
+// Kind is the adapter. It holds what its flags say and nothing else.
+type Kind struct {
+	// PartitionRollback is OpenKruise's feature gate CloneSetPartitionRollback: it stands for
+	// spec.updateStrategy.partitionRollback where a CloneSet does not say.
+	PartitionRollback bool
+}
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=update
@@ -47,16 +51,18 @@ func (Kind) New() client.Object {
 }
 
 // Read reads a CloneSet.
-func (Kind) Read(obj client.Object) workload.Wanted {
+func (k Kind) Read(obj client.Object) workload.Wanted {
 	cs, ok := obj.(*appsv1alpha1.CloneSet)
 	if !ok {
 		return workload.Wanted{Intent: inplace.Intent{Invalid: fmt.Sprintf("%T is no CloneSet", obj)}}
 	}
 	w := workload.Wanted{
-		Template:        cs.Spec.Template.Raw,
-		MinReadySeconds: cs.Spec.MinReadySeconds,
-		HistoryLimit:    ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
-		NotActedOn:      cs.Spec.NotActedOn(),
+		Template:         cs.Spec.Template.Raw,
+		ProgressDeadline: time.Duration(ptr.Deref(cs.Spec.ProgressDeadlineSeconds, 0)) * time.Second,
+		MinReadySeconds:  cs.Spec.MinReadySeconds,
+		HistoryLimit:     ptr.Deref(cs.Spec.RevisionHistoryLimit, historyLimit),
+		NotActedOn:       cs.Spec.NotActedOn(),
+		Claims:           len(cs.Spec.VolumeClaimTemplates) > 0,
 		Status: workload.Stored{
 			CurrentRevision: cs.Status.CurrentRevision, UpdateRevision: cs.Status.UpdateRevision,
 			CollisionCount: ptr.Deref(cs.Status.CollisionCount, 0), Replicas: cs.Status.Replicas, Updated: cs.Status.UpdatedReplicas,
@@ -64,9 +70,11 @@ func (Kind) Read(obj client.Object) workload.Wanted {
 		},
 	}
 	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
-	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readRollout(cs, &w))
+	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs), k.readRollout(cs, &w))
 	if problem != "" {
-		w.Intent = inplace.Intent{Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas}
+		w.Intent = inplace.Intent{
+			Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas, Lifecycle: cs.Spec.Lifecycle,
+		}
 		w.Held = true
 	}
 	return w
@@ -114,7 +122,13 @@ func endsPods(spec *corev1.PodSpec) (problem string) {
 	}
 }
 
-func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
+// readScaling reads what Scale reads again with the pods.
+func readScaling(cs *appsv1alpha1.CloneSet) (problem string) {
+	_, problem = plan.ReadStrategy(&cs.Spec, cs.Labels)
+	return problem
+}
+
+func (k Kind) readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
 	in := &w.Intent
 	rollout, err := cs.Spec.Rollout()
 	if err != nil {
@@ -127,13 +141,17 @@ func readRollout(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string)
 	if in.Partition, err = partition.Old(rollout.Partition, in.Replicas); err != nil {
 		return fmt.Sprintf("%s.partition: %v", at, err)
 	}
-	if _, err = partition.MaxSurge(rollout.MaxSurge, in.Replicas); err != nil {
-		return fmt.Sprintf("%s.maxSurge: %v", at, err)
-	}
-	// maxSurge is not acted on yet, so it must not round the budget down either: the release would never move.
+	// Without surge; with it, Scale asks plan.Strategy.Budget.
 	if in.MaxUnavailable, err = partition.MaxUnavailable(rollout.MaxUnavailable, 0, in.Replicas); err != nil {
 		return fmt.Sprintf("%s.maxUnavailable: %v", at, err)
 	}
+	if rollout.Priority != nil {
+		if in.Compare, err = order.Priority(rollout.Priority); err != nil {
+			return fmt.Sprintf("%s.priorityStrategy.%v", at, err)
+		}
+	}
+	in.Scatter, in.Lifecycle = rollout.Scatter, cs.Spec.Lifecycle
+	in.PartitionRollback = rollout.PartitionRollback || k.PartitionRollback && cs.Spec.UpdateStrategy.PartitionRollback == nil
 	in.Policy = inplace.Policy(rollout.Policy)
 	in.OnDelete, in.Paused = rollout.OnDelete, rollout.Paused
 	in.GracePeriod = time.Duration(rollout.GracePeriodSeconds) * time.Second
@@ -147,26 +165,6 @@ func holds(p *intstr.IntOrString) bool {
 	const many = 1 << 20
 	kept, err := partition.Old(p, many)
 	return err != nil || kept > 0
-}
-
-// Scale says who should exist.
-func (Kind) Scale(c workload.Crowd) inplace.Population {
-	return plan.Scale(plan.Input{
-		Intent: c.Intent, Pods: unhooked(c.Pods), Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Lost: c.Lost, Now: c.Now,
-	})
-}
-
-// unhooked are the pods without the state of lifecycle hooks, which are not acted on yet: a pod that OpenKruise left in
-// PreparingDelete would be taken as let go, although its hook still holds it.
-func unhooked(pods []inplace.Pod) []inplace.Pod {
-	out := slices.Clone(pods)
-	for i := range out {
-		if _, has := out[i].Labels[appsv1alpha1.LabelLifecycleState]; has {
-			out[i].Labels = maps.Clone(out[i].Labels)
-			delete(out[i].Labels, appsv1alpha1.LabelLifecycleState)
-		}
-	}
-	return out
 }
 
 // Report writes the status.

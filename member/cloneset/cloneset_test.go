@@ -56,6 +56,14 @@ func TestRead(t *testing.T) {
 			spec: `{replicas: 10, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 4}}}`,
 			want: want{held: true, in: inplace.Intent{Replicas: 10, Partition: 4, MaxUnavailable: 2, Policy: inplace.PolicyInPlaceOnly}},
 		},
+		"partitionRollback, hooks and scatter": {
+			spec: `{lifecycle: {preDelete: {labelsHandler: {a: b}}}, updateStrategy: {type: InPlaceOnly, partitionRollback: true, scatterStrategy: [{key: a, value: b}]}}`,
+			want: want{in: inplace.Intent{
+				Replicas: 1, MaxUnavailable: 1, Policy: inplace.PolicyInPlaceOnly, PartitionRollback: true,
+				Lifecycle: &appsv1alpha1.Lifecycle{PreDelete: &appsv1alpha1.LifecycleHook{LabelsHandler: map[string]string{"a": "b"}}},
+				Scatter:   []appsv1alpha1.UpdateScatterTerm{{Key: "a", Value: "b"}},
+			}},
+		},
 		"OnDelete": {
 			spec: `{updateStrategy: {type: OnDelete}}`,
 			want: want{in: inplace.Intent{Replicas: 1, MaxUnavailable: 1, Policy: inplace.PolicyReCreate, OnDelete: true}},
@@ -104,6 +112,10 @@ func TestUnreadableHolds(t *testing.T) {
 		`{replicas: 5, updateStrategy: {type: InPlaceOnly, partition: -1}}`:                                 "spec.updateStrategy.partition",
 		`{replicas: 5, updateStrategy: {rollingUpdate: {partition: "x"}}}`:                                  "spec.updateStrategy.rollingUpdate.partition",
 		`{replicas: 5, updateStrategy: {maxUnavailable: "5"}}`:                                              "spec.updateStrategy.maxUnavailable",
+		`{replicas: 5, updateStrategy: {maxSurge: "5"}}`:                                                    "spec.updateStrategy.maxSurge",
+		`{replicas: 5, scaleStrategy: {maxUnavailable: "x"}}`:                                               "spec.scaleStrategy.maxUnavailable",
+		`{replicas: 5, updateStrategy: {priorityStrategy: {weightPriority: [{weight: 101}]}}}`:              "spec.updateStrategy.priorityStrategy.weightPriority[0].weight",
+		`{replicas: 5, updateStrategy: {rollingUpdate: {priorityStrategy: {orderPriority: [{}]}}}}`:         "spec.updateStrategy.rollingUpdate.priorityStrategy.orderPriority[0].orderedKey",
 		`{replicas: 5, updateStrategy: {type: Fast}}`:                                                       "spec.updateStrategy.type",
 		`{replicas: 5, updateStrategy: {type: InPlaceOnly, rollingUpdate: {}}}`:                             "spec.updateStrategy",
 		`{replicas: 5, selector: {matchLabels: {app: other}}}`:                                              "spec.selector",
@@ -144,22 +156,5 @@ func TestReport(t *testing.T) {
 	r.Summary.ExpectedUpdated = -1
 	if (Kind{}).Report(cs, r); cs.Status.ExpectedUpdatedReplicas != 0 {
 		t.Errorf("expected %d", cs.Status.ExpectedUpdatedReplicas)
-	}
-}
-
-// TestAPodThatAHookHoldsIsNotDeleted: OpenKruise left it in PreparingDelete; hooks are not acted on yet, so nobody let it go.
-func TestAPodThatAHookHoldsIsNotDeleted(t *testing.T) {
-	t.Parallel()
-	labels := map[string]string{appsv1alpha1.LabelLifecycleState: "PreparingDelete"}
-	pod := inplace.Pod{
-		Ref: inplace.Ref{Name: "web-a", UID: "u", ResourceVersion: "1"}, Phase: inplace.PhaseRunning, Node: "n",
-		Ready: true, Available: true, Gate: inplace.GateTrue, Revision: "r", Labels: labels,
-	}
-	got := Kind{}.Scale(workload.Crowd{
-		Intent: inplace.Intent{Replicas: 1, MaxUnavailable: 1, Update: inplace.Revision{Name: "r"}, Current: inplace.Revision{Name: "r"}},
-		Pods:   []inplace.Pod{pod},
-	})
-	if len(got.Deletes)+len(got.Patches)+len(got.Leaving) != 0 || labels[appsv1alpha1.LabelLifecycleState] == "" {
-		t.Errorf("%+v, labels %v", got, labels)
 	}
 }

@@ -31,6 +31,7 @@ func bounded(d inplace.Decision) inplace.Decision {
 	d.Creates = d.Creates[:min(len(d.Creates), burst)]
 	d.Deletes = d.Deletes[:min(len(d.Deletes), burst)]
 	d.Patches = d.Patches[:min(len(d.Patches), burst)]
+	d.ClaimDeletes = d.ClaimDeletes[:min(len(d.ClaimDeletes), burst)]
 	return d
 }
 
@@ -46,10 +47,12 @@ type acted struct {
 func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in := seen.wanted.Intent
 	in.Where = klog.KObj(seen.obj).String()
-	in.Population = r.Kind.Scale(Crowd{
-		Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
-		Taken: seen.book.taken, Lost: seen.book.lost, Now: seen.now,
+	in = r.Kind.Scale(Crowd{
+		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
+		Taken: seen.book.taken, Lost: seen.book.lost, Claims: seen.claims,
+		Refused: seen.book.refusedFor(seen.obj.GetGeneration()), Now: seen.now,
 	})
+	seen.wanted.Intent = in
 	decision := bounded(plan.Next(in, seen.pods, seen.now))
 	seen.order(decision.Patches)
 	decision.LookAgainIn = soonest(decision.LookAgainIn, in.Population.LookAgainIn)
@@ -94,11 +97,16 @@ func (r *Reconciler) writePods(ctx context.Context, seen *observation, decision 
 	logger.V(2).Info("Writing pods", "creates", len(decision.Creates), "deletes", len(decision.Deletes),
 		"patches", len(decision.Patches), "reason", decision.Because())
 	result, err := r.pods.Do(ctx, decision)
-	seen.book.wrote(result.Written, r.Clock.Now())
+	seen.book.wrote(result, r.Clock.Now())
 	seen.book.replaced(result.Created)
-	seen.book.unsure = seen.book.unsure || len(result.Unsure) > 0
 	r.Metrics.count(r.Resource.Kind, result)
 	a := acted{Result: result, ok: err == nil}
+	before := seen.book.refused
+	if err = seen.refused(err, result.Created); seen.book.refused != before && seen.book.refused != nil {
+		logger.Info("A create was refused", "reason", seen.book.refused.Message, "times", seen.book.refused.Times)
+		// The pass that tells of it.
+		a.again = lookAgain
+	}
 	for _, refusal := range result.Refused {
 		logger.V(2).Info("A resize was refused", "pod", refusal.Patch.Name, "reason", refusal.Message, "final", refusal.Final)
 		r.memory.Refuse(refusal.Patch, refusal.Message, refusal.Final, r.Clock.Now())
@@ -107,6 +115,13 @@ func (r *Reconciler) writePods(ctx context.Context, seen *observation, decision 
 	}
 	if result.AlreadyExists > 0 {
 		met, lookErr := r.lookAtNames(ctx, seen, decision.Creates, result.Written)
+		err = errors.Join(err, lookErr)
+		if met {
+			a.again = lookAgain
+		}
+	}
+	if len(result.ClaimsTaken) > 0 {
+		met, lookErr := r.lookAtClaims(ctx, seen, result.ClaimsTaken)
 		err = errors.Join(err, lookErr)
 		if met {
 			a.again = lookAgain
@@ -140,7 +155,7 @@ func (r *Reconciler) lookAtNames(
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading pod %s, whose name was taken: %w", name, err))
 		case r.ours(&pod, seen.obj):
-			seen.book.wrote([]podwriter.Written{{ResourceVersion: pod.ResourceVersion}}, r.Clock.Now())
+			seen.book.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: pod.ResourceVersion}}}, r.Clock.Now())
 			met = true
 		default:
 			seen.book.taken[name] = true
@@ -150,9 +165,9 @@ func (r *Reconciler) lookAtNames(
 	return met, errors.Join(errs...)
 }
 
-// ours reports whether the cache would show pod as one of obj's.
-func (r *Reconciler) ours(pod *corev1.Pod, obj client.Object) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	_, labelled := pod.Labels[r.Resource.PodLabel]
+// ours reports whether the cache would show it as one of obj's.
+func (r *Reconciler) ours(it metav1.Object, obj client.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(it)
+	_, labelled := it.GetLabels()[r.Resource.PodLabel]
 	return owner != nil && owner.UID == obj.GetUID() && labelled
 }

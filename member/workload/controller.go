@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/podview"
 	"github.com/underway-dev/underway/inplace/podwriter"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	Cache client.Reader
 	// PodsVersion is the resourceVersion up to which the cache of pods has come; empty when it cannot tell.
 	PodsVersion func() string
+	// Claims is the cache's watch of claims.
+	Claims Feed
 	// Live reads from the API server and writes to it.
 	Live client.Client
 	// Events may be nil: then none are written.
@@ -38,7 +41,7 @@ type Options struct {
 }
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
 
@@ -67,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	decision := r.decide(seen)
 	acted, actErr := r.act(ctx, seen, decision)
-	again, reportErr := r.report(ctx, seen, decision, failuresOf(actErr))
+	again, reportErr := r.conclude(ctx, seen, decision, failuresOf(actErr))
 	r.tell(ctx, seen, decision, acted)
 	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
 		return ctrl.Result{}, err
@@ -77,6 +80,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		again = soonest(again, lookAgain)
 	}
 	return ctrl.Result{RequeueAfter: soonest(decision.LookAgainIn, acted.again, again)}, nil
+}
+
+// conclude writes what is done with out of the spec, or else the status: the former makes another version of the object,
+// which is looked at next.
+func (r *Reconciler) conclude(ctx context.Context, seen *observation, d inplace.Decision, failed failures) (again time.Duration, err error) {
+	names, err := r.strike(ctx, seen)
+	if len(names.gone) > 0 {
+		r.emit(seen, struckOut(names.gone))
+		return 0, err
+	}
+	seen.struck = names
+	again, reportErr := r.report(ctx, seen, d, failed)
+	return again, errors.Join(err, reportErr)
 }
 
 // soonest is the smallest positive duration, 0 if there is none.

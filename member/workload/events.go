@@ -31,7 +31,29 @@ func populationEvents(d inplace.Decision, a acted) []inplace.Event {
 			Message: fmt.Sprintf("Deleted %s: %s", pods(a.Deleted), d.Deletes[0].Because),
 		})
 	}
+	if a.ClaimsCreated > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "ClaimsCreated", Message: fmt.Sprintf("Created claims for new pods: %d", a.ClaimsCreated),
+		})
+	}
+	if a.ClaimsDeleted > 0 {
+		because := "with their pods"
+		if len(d.ClaimDeletes) > 0 {
+			because = d.ClaimDeletes[0].Because
+		}
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "ClaimsDeleted", Message: fmt.Sprintf("Deleted %d claims: %s", a.ClaimsDeleted, because),
+		})
+	}
 	return out
+}
+
+// struckOut says which names were taken out of podsToDelete.
+func struckOut(names []string) inplace.Event {
+	return inplace.Event{
+		Type: corev1.EventTypeNormal, Reason: "PodsToDeleteCleaned",
+		Message: "Took pods that do not exist out of spec.scaleStrategy.podsToDelete: " + some(names),
+	}
 }
 
 func pods(n int) string {
@@ -46,13 +68,17 @@ func conditionEvents(before, after []metav1.Condition) []inplace.Event {
 	var out []inplace.Event
 	for _, kind := range []string{
 		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
-		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale,
+		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale, appsv1alpha1.ConditionWarning,
 	} {
 		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
 		if is == nil || (was != nil && was.Message == is.Message) {
 			continue
 		}
 		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: kind, Message: is.Message})
+	}
+	is, was := meta.FindStatusCondition(after, appsv1alpha1.ConditionProgressing), meta.FindStatusCondition(before, appsv1alpha1.ConditionProgressing)
+	if is != nil && is.Reason == reasonDeadline && (was == nil || was.Reason != is.Reason) {
+		out = append(out, inplace.Event{Type: corev1.EventTypeWarning, Reason: is.Reason, Message: is.Message})
 	}
 	return out
 }

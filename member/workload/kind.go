@@ -17,8 +17,9 @@ type Kind interface {
 	New() client.Object
 	// Read reads the object. What cannot be read is Wanted.Intent.Invalid, never a default.
 	Read(obj client.Object) Wanted
-	// Scale says who should exist.
-	Scale(c Crowd) inplace.Population
+	// Scale returns the crowd's intent with its Population: who should exist. It also fills in what of the intent depends
+	// on the pods.
+	Scale(c Crowd) inplace.Intent
 	// Report writes what was seen into obj's status and says whether that changed it.
 	Report(obj client.Object, r Report) (changed bool)
 }
@@ -49,6 +50,10 @@ type Wanted struct {
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool
+	// Claims is true when the object's pods have claims.
+	Claims bool
+	// ProgressDeadline is how long a release may get nowhere before it is told; 0: for ever.
+	ProgressDeadline time.Duration
 	// MinReadySeconds is how long a pod must have been Ready to be available.
 	MinReadySeconds int32
 	// HistoryLimit is how many unused revisions are kept.
@@ -78,6 +83,8 @@ type Stored struct {
 
 // Crowd is what scaling decides on.
 type Crowd struct {
+	// Object is what Read read.
+	Object client.Object
 	Intent inplace.Intent
 	// Pods are all that the object controls, terminating and finished ones too.
 	Pods []inplace.Pod
@@ -88,7 +95,22 @@ type Crowd struct {
 	Taken map[string]bool
 	// Lost are the revisions of pods that went away and are not replaced yet.
 	Lost []string
-	Now  time.Time
+	// Claims are the claims that the object controls.
+	Claims []inplace.Claim
+	// Nodes are the labels of the nodes that Pods are on, by name; nil where nobody asked for them or they are not known.
+	Nodes map[string]map[string]string
+	// Refused is the API server's answer to the last create, nil when it was accepted.
+	Refused *Refusal
+	Now     time.Time
+}
+
+// Refusal is a create that the API server refused: a quota, an admission policy.
+type Refusal struct {
+	// Message is the API server's, without the name of the object.
+	Message string
+	// Times is how many passes in a row met it, Last when the last one did, by our clock.
+	Times int
+	Last  time.Time
 }
 
 // Report is what goes into a status.

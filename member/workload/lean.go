@@ -22,9 +22,11 @@ import (
 // that says "one of several labels", and pods that are nobody's shrink to their metadata.
 func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: new(true)}
+	claims := cache.ByObject{Transform: leanClaim, UnsafeDisableDeepCopy: new(true)}
 	if len(resources) == 1 {
 		if r, err := labels.NewRequirement(resources[0].PodLabel, selection.Exists, nil); err == nil {
 			pods.Label = labels.NewSelector().Add(*r)
+			claims.Label = pods.Label
 		}
 	}
 	return cache.Options{
@@ -32,6 +34,7 @@ func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                pods,
+			Claim():                      claims,
 			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: new(true)},
 			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: new(true)},
 		},
@@ -105,6 +108,21 @@ func leanStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 		all[i].VolumeMounts, all[i].User = nil, nil
 	}
 	return all
+}
+
+// leanClaim keeps whose a claim is, and of which template.
+func leanClaim(obj any) (any, error) {
+	c, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	c.ManagedFields = nil
+	hash, has := c.Annotations[appsv1alpha1.AnnotationClaimTemplate]
+	c.Annotations = nil
+	if has {
+		c.Annotations = map[string]string{appsv1alpha1.AnnotationClaimTemplate: hash}
+	}
+	return c, nil
 }
 
 // leanSlice keeps which pods a slice names, and how.

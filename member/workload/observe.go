@@ -24,12 +24,15 @@ type observation struct {
 	obj    client.Object
 	wanted Wanted
 	pods   []inplace.Pod
+	claims []inplace.Claim
 	// revisions are the object's ControllerRevisions by name.
 	revisions map[string]*appsv1.ControllerRevision
 	history   revision.Changes
 	// unstored is set when the revision of the template could not be stored: nothing may name it yet.
 	unstored bool
 	book     *book
+	// struck is what became of names that no pod has.
+	struck struck
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
 	wait time.Duration
 }
@@ -56,11 +59,18 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if r.NoResize != nil {
 		seen.wanted.Intent.NoResize = r.NoResize()
 	}
+	if err := r.readClaims(ctx, seen); err != nil || seen.wait > 0 {
+		return seen, err
+	}
 	if err := r.view(ctx, seen, pods); err != nil {
 		return nil, err
 	}
 	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
-	r.forget(seen.book.follow(seen.pods, missing, seen.proven))
+	gone := seen.book.follow(seen.pods, missing, seen.proven)
+	if len(gone) > 0 {
+		seen.book.roomMade()
+	}
+	r.forget(gone)
 	if err := r.readHistory(ctx, seen); err != nil {
 		return nil, err
 	}
@@ -128,7 +138,7 @@ func (r *Reconciler) readPods(ctx context.Context, seen *observation) ([]corev1.
 	if seen.book.caughtUp(version, seen.obj.GetResourceVersion(), activeUIDs(list.Items)) {
 		return list.Items, nil
 	}
-	if left := seen.book.patienceLeft(seen.now); left > 0 {
+	if left := patienceLeft(seen.book.since, seen.now, seen.book.pods.unsure); left > 0 {
 		seen.wait = left
 		return nil, nil
 	}

@@ -27,15 +27,14 @@ type ledger struct {
 
 // book is the page of one workload.
 type book struct {
-	// pods and object are the highest resourceVersions that we wrote.
-	pods, object string
-	// deleted are pods we deleted whose going the cache must show.
-	deleted map[types.UID]bool
-	// unsure is set while it is not known whether a write took effect: then the next pass reads live.
-	unsure bool
+	// pods and claims are what the caches must show of our writes, object the highest resourceVersion of a status we wrote.
+	pods, claims awaited
+	object       string
 	// since is when we last wrote.
 	since time.Time
-	// taken are names of pods that are not ours, by a live read.
+	// refused is what the API server refused last; nil when the last create was accepted.
+	refused *refusal
+	// taken are names of pods and claims that are not ours, by a live read.
 	taken map[string]bool
 	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
 	revisionsTaken []string
@@ -45,8 +44,66 @@ type book struct {
 	known map[types.UID]bool
 	// lost are revisions of pods that went away and are not replaced yet.
 	lost []string
+	// progress is how far the release has come.
+	progress progress
+	// stay are names of the spec that nobody has and somebody applies, at a generation of the object.
+	stay struct {
+		generation int64
+		names      []string
+	}
 	// reported is when the status was written last.
 	reported time.Time
+}
+
+// awaited is what a view must show of our own writes.
+type awaited struct {
+	// version is the highest resourceVersion that we wrote.
+	version string
+	// deleted are objects we deleted whose going the view must show.
+	deleted map[types.UID]bool
+	// unsure is set while it is not known whether a write took effect: then the next pass reads live.
+	unsure bool
+}
+
+// wrote records what podwriter did.
+func (a *awaited) wrote(written []podwriter.Written) {
+	for _, w := range written {
+		if !w.Deleted {
+			a.version = later(a.version, w.ResourceVersion)
+			continue
+		}
+		if a.deleted == nil {
+			a.deleted = map[types.UID]bool{}
+		}
+		a.deleted[w.UID] = true
+	}
+}
+
+// caughtUp reports whether a view of this version includes all that we wrote. active are the objects it shows that are not
+// being deleted.
+func (a *awaited) caughtUp(version string, active map[types.UID]bool) bool {
+	if a.unsure || !reached(version, a.version) {
+		return false
+	}
+	for uid := range a.deleted {
+		if active[uid] {
+			return false
+		}
+	}
+	clear(a.deleted)
+	return true
+}
+
+// settle makes it agree with a live read: what we wrote is in it, or versions ran backwards (a restored etcd).
+func (a *awaited) settle(version string) {
+	if a.unsure {
+		// What the unsure write did is in this view; the cache has to come up to it.
+		a.unsure = false
+		a.version = later(a.version, version)
+	}
+	if !reached(version, a.version) {
+		a.version = version
+	}
 }
 
 func newLedger() *ledger {
@@ -69,7 +126,7 @@ func (l *ledger) open(name types.NamespacedName, uid types.UID) *book {
 	b := l.books[uid]
 	if b == nil {
 		// The pods of the one before are gone for this one: the next look says so.
-		b = &book{deleted: map[types.UID]bool{}, taken: map[string]bool{}, known: left}
+		b = &book{taken: map[string]bool{}, known: left}
 		l.books[uid] = b
 	}
 	return b
@@ -93,14 +150,13 @@ func (l *ledger) close(name types.NamespacedName) []types.UID {
 }
 
 // wrote records what podwriter did.
-func (b *book) wrote(written []podwriter.Written, now time.Time) {
-	for _, w := range written {
+func (b *book) wrote(r podwriter.Result, now time.Time) {
+	b.pods.wrote(r.Written)
+	b.claims.wrote(r.Claims)
+	b.pods.unsure = b.pods.unsure || len(r.Unsure) > 0
+	b.claims.unsure = b.claims.unsure || len(r.UnsureClaims) > 0
+	if len(r.Written)+len(r.Claims) > 0 {
 		b.since = now
-		if w.Deleted {
-			b.deleted[w.UID] = true
-			continue
-		}
-		b.pods = later(b.pods, w.ResourceVersion)
 	}
 }
 
@@ -110,39 +166,22 @@ func (b *book) wroteObject(version string, now time.Time) {
 	b.since = now
 }
 
-// patienceLeft is how long to wait for the cache before reading live.
-func (b *book) patienceLeft(now time.Time) time.Duration {
-	if b.unsure {
+// patienceLeft is how long to wait for a cache before reading live, when we wrote last at since.
+func patienceLeft(since, now time.Time, unsure bool) time.Duration {
+	if unsure {
 		return 0
 	}
-	return patience - now.Sub(b.since)
+	return patience - now.Sub(since)
 }
 
-// caughtUp reports whether a view with these versions includes all that we wrote. active are the pods it shows that are
-// not being deleted.
+// caughtUp reports whether a view with these versions includes all that we wrote to pods and to the object.
 func (b *book) caughtUp(podsVersion, objectVersion string, active map[types.UID]bool) bool {
-	if b.unsure || !reached(podsVersion, b.pods) || !reached(objectVersion, b.object) {
-		return false
-	}
-	for uid := range b.deleted {
-		if active[uid] {
-			return false
-		}
-	}
-	clear(b.deleted)
-	return true
+	return reached(objectVersion, b.object) && b.pods.caughtUp(podsVersion, active)
 }
 
-// settle makes the page agree with a live read: what we wrote is in it, or versions ran backwards (a restored etcd).
+// settle makes the page agree with a live read of pods and object.
 func (b *book) settle(podsVersion, objectVersion string) {
-	if b.unsure {
-		// What the unsure write did is in this view; the cache has to come up to it.
-		b.unsure = false
-		b.pods = later(b.pods, podsVersion)
-	}
-	if !reached(podsVersion, b.pods) {
-		b.pods = podsVersion
-	}
+	b.pods.settle(podsVersion)
 	if !reached(objectVersion, b.object) {
 		b.object = objectVersion
 	}

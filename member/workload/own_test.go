@@ -29,7 +29,7 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	t.Run("a patch is there when the cache has come to its version", func(t *testing.T) {
 		t.Parallel()
 		b := page()
-		b.wrote([]podwriter.Written{{ResourceVersion: "99"}, {ResourceVersion: "100"}}, noon)
+		b.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: "99"}, {ResourceVersion: "100"}}}, noon)
 		if b.caughtUp("99", "1", nil) || !b.caughtUp("100", "1", nil) || !b.caughtUp("1000", "1", nil) {
 			t.Error("versions are numbers, not texts")
 		}
@@ -37,7 +37,7 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	t.Run("a cache that cannot tell its version has not caught up", func(t *testing.T) {
 		t.Parallel()
 		b := page()
-		b.wrote([]podwriter.Written{{ResourceVersion: "100"}}, noon)
+		b.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: "100"}}}, noon)
 		if b.caughtUp("", "1", nil) {
 			t.Error("caught up")
 		}
@@ -45,7 +45,7 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	t.Run("a deleted pod is there until it is seen going", func(t *testing.T) {
 		t.Parallel()
 		b := page()
-		b.wrote([]podwriter.Written{{UID: "a", ResourceVersion: "5", Deleted: true}}, noon)
+		b.wrote(podwriter.Result{Written: []podwriter.Written{{UID: "a", ResourceVersion: "5", Deleted: true}}}, noon)
 		if b.caughtUp("1000", "1", pods("a", "b")) || !b.caughtUp("1000", "1", pods("b")) {
 			t.Error("the cache still shows it")
 		}
@@ -61,8 +61,8 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	t.Run("a write without an answer wants a live read, at once, and then the cache to follow", func(t *testing.T) {
 		t.Parallel()
 		b := page()
-		b.unsure = true
-		if b.caughtUp("1000", "1", nil) || b.patienceLeft(noon) != 0 {
+		b.wrote(podwriter.Result{Unsure: []inplace.Ref{{Name: "a"}}}, noon)
+		if b.caughtUp("1000", "1", nil) || patienceLeft(b.since, noon, b.pods.unsure) != 0 {
 			t.Error("it would have waited")
 		}
 		b.settle("1005", "1")
@@ -73,12 +73,52 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 	t.Run("versions that ran backwards are forgotten by a live read", func(t *testing.T) {
 		t.Parallel()
 		b := page()
-		b.wrote([]podwriter.Written{{ResourceVersion: "5000"}}, noon)
+		b.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: "5000"}}}, noon)
 		b.settle("300", "1")
 		if !b.caughtUp("300", "1", nil) {
 			t.Error("it waits for a version that will not come")
 		}
 	})
+}
+
+// TestOwnWritesToClaimsAreAwaited: on their own watch, whose versions say nothing about that of pods.
+func TestOwnWritesToClaimsAreAwaited(t *testing.T) {
+	t.Parallel()
+	b := page()
+	b.wrote(podwriter.Result{Claims: []podwriter.Written{{ResourceVersion: "100"}, {UID: "c", Deleted: true}}}, noon)
+	if !b.caughtUp("1", "1", nil) {
+		t.Error("the view of the pods waits for a write to a claim")
+	}
+	gone, there := map[types.UID]bool{}, map[types.UID]bool{"c": true}
+	if b.claims.caughtUp("99", gone) || b.claims.caughtUp("100", there) || !b.claims.caughtUp("100", gone) {
+		t.Error("a claim's version, or its going, is not awaited")
+	}
+	b.wrote(podwriter.Result{UnsureClaims: []inplace.Ref{{Name: "a"}}}, noon)
+	if b.pods.unsure || b.claims.caughtUp("1000", nil) {
+		t.Error("a claim whose fate is not known is not read live")
+	}
+}
+
+// TestRefusals: they count up until a create is accepted, and another generation is tried at once.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	b := page()
+	b.refuse("exceeded quota", 1, noon)
+	b.refuse("exceeded quota", 1, noon.Add(time.Second))
+	if diff := cmp.Diff(&Refusal{Message: "exceeded quota", Times: 2, Last: noon.Add(time.Second)}, b.refusedFor(1)); diff != "" {
+		t.Error(diff)
+	}
+	if b.refusedFor(2) != nil {
+		t.Error("another template may be accepted")
+	}
+	b.roomMade()
+	if got := b.refusedFor(1); !got.Last.IsZero() || got.Times != 2 {
+		t.Errorf("a pod is gone: %+v", got)
+	}
+	b.refuse("no such class", 2, noon)
+	if got := b.refusedFor(2); got.Times != 1 {
+		t.Errorf("%+v", got)
+	}
 }
 
 func proven(inplace.Pod) bool { return true }
@@ -126,8 +166,8 @@ func TestLedgerFollowsTheObject(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
 	name := types.NamespacedName{Name: "web"}
-	l.open(name, "one").pods = "5"
-	if second := l.open(name, "two"); second.pods != "" || l.open(name, "two") != second {
+	l.open(name, "one").pods.version = "5"
+	if second := l.open(name, "two"); second.pods.version != "" || l.open(name, "two") != second {
 		t.Error("a re-created object has the page of the one before")
 	}
 	l.open(name, "two").follow([]inplace.Pod{{Ref: inplace.Ref{UID: "p"}, Phase: inplace.PhaseRunning}}, 0, proven)

@@ -37,6 +37,11 @@ type world struct {
 	mu               sync.Mutex
 	version          int
 	creates, deletes int
+	// refuse answers creates of pods; nil accepts them. unsynced is a watch of claims that has not begun.
+	refuse   error
+	unsynced bool
+	// claimsBehind hides claims from the cache, which then has the version 1.
+	claimsBehind bool
 	// blind hides all ControllerRevisions from the cache.
 	blind bool
 	// past are the pods, and the version, that the cache shows; nil: the present ones.
@@ -61,11 +66,18 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&appsv1alpha1.CloneSet{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				if obj.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+				switch obj.GetObjectKind().GroupVersionKind().Kind {
+				case "Pod":
 					w.mu.Lock()
 					w.creates++
 					w.version++
+					refuse := w.refuse
 					w.mu.Unlock()
+					if refuse != nil {
+						return refuse
+					}
+					obj.SetUID(types.UID("uid-" + obj.GetName()))
+				case "PersistentVolumeClaim":
 					obj.SetUID(types.UID("uid-" + obj.GetName()))
 				}
 				err := c.Create(ctx, obj, opts...)
@@ -73,9 +85,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return err
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-				w.mu.Lock()
-				w.deletes++
-				w.mu.Unlock()
+				if obj.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+					w.mu.Lock()
+					w.deletes++
+					w.mu.Unlock()
+				}
 				return c.Delete(ctx, obj, opts...)
 			},
 		}).Build()
@@ -84,7 +98,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // stamp gives an answer a version that orders over all pods, as etcd's does; the fake client counts per object.
 func (w *world) stamp(obj client.Object) {
-	if obj.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == "Pod" || kind == "PersistentVolumeClaim" {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		obj.SetResourceVersion(strconv.Itoa(w.version))
@@ -106,6 +120,12 @@ func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client
 	if err := w.Client.List(ctx, list, options); err != nil {
 		return err
 	}
+	if claims, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		claims.Items = slices.DeleteFunc(claims.Items, func(c metav1.PartialObjectMetadata) bool {
+			owner := metav1.GetControllerOfNoCopy(&c)
+			return w.claimsBehind || owner == nil || owner.UID != controller
+		})
+	}
 	if revisions, ok := list.(*appsv1.ControllerRevisionList); ok {
 		revisions.Items = slices.DeleteFunc(revisions.Items, func(r appsv1.ControllerRevision) bool {
 			owner := metav1.GetControllerOfNoCopy(&r)
@@ -121,6 +141,15 @@ func (w *world) podsVersion() string {
 	if w.past != nil {
 		return w.past.version
 	}
+	return strconv.Itoa(w.version)
+}
+
+func (w *world) claimsVersion() string {
+	if w.claimsBehind {
+		return "1"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return strconv.Itoa(w.version)
 }
 
@@ -147,7 +176,8 @@ var request = ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "defa
 func (w *world) reconciler(clock *clocktesting.FakeClock) *workload.Reconciler {
 	return workload.New(workload.Options{
 		Kind: cloneset.Kind{}, Resource: cloneset.Resource(), Cache: w, PodsVersion: w.podsVersion, Live: w.Client,
-		Clock: clock, Extended: true,
+		Claims: workload.Feed{Synced: func() bool { return !w.unsynced }, Version: w.claimsVersion},
+		Clock:  clock, Extended: true,
 	})
 }
 

@@ -25,12 +25,14 @@ const (
 	reasonAvailable        = "CloneSetAvailable"
 	reasonUpdated          = "CloneSetUpdated"
 	reasonPaused           = "CloneSetPaused"
+	reasonDeadline         = "ProgressDeadlineExceeded"
 	reasonPartition        = "ProgressPartitionAvailable"
 	reasonInvalid          = "Invalid"
 	reasonFieldsNotActedOn = "NotImplemented"
 	reasonUnknownFields    = "NewerThanAgent"
 	reasonRefused          = "Refused"
 	reasonFailed           = "WriteFailed"
+	reasonWarning          = "CannotBeDone"
 )
 
 // statusEvery is the least time between two writes of one status while a release moves; what a person or the hub waits
@@ -39,10 +41,12 @@ const statusEvery = 250 * time.Millisecond
 
 // report writes the status if it changed. again is when a write that was put off is due.
 func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failed failures) (again time.Duration, err error) {
-	next := seen.summarize(d, failed, r.Extended)
+	late, lateIn := seen.progressed(d.Summary)
+	next := seen.summarize(d, failed, late)
+	next.Extended = r.Extended
 	after, ok := seen.obj.DeepCopyObject().(client.Object)
 	if !ok || !r.Kind.Report(after, next) {
-		return 0, nil
+		return lateIn, nil
 	}
 	if wait := statusEvery - seen.now.Sub(seen.book.reported); wait > 0 && seen.mayWait(next) {
 		return wait, nil
@@ -58,7 +62,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.De
 	seen.book.reported = seen.now
 	seen.book.wroteObject(after.GetResourceVersion(), r.Clock.Now())
 	r.tellConditions(seen, next.Conditions)
-	return 0, nil
+	return lateIn, nil
 }
 
 // mayWait reports whether a status may be put off: nothing but numbers changed, and more of them will.
@@ -69,7 +73,7 @@ func (s *observation) mayWait(next Report) bool {
 }
 
 // summarize is the status as seen: nothing in it is a prediction.
-func (s *observation) summarize(d inplace.Decision, failed failures, extended bool) Report {
+func (s *observation) summarize(d inplace.Decision, failed failures, late bool) Report {
 	in := s.wanted.Intent
 	r := Report{
 		ObservedGeneration: s.obj.GetGeneration(),
@@ -78,7 +82,6 @@ func (s *observation) summarize(d inplace.Decision, failed failures, extended bo
 		CurrentRevision:    in.Current.Name,
 		CollisionCount:     s.history.CollisionCount,
 		Selector:           s.wanted.Selector,
-		Extended:           extended,
 	}
 	r.Summary.Refused = sinceWhen(d.Summary.Refused, s.told().Refused, s.now)
 	r.Summary.Broken = sinceWhen(d.Summary.Broken, s.told().Broken, s.now)
@@ -92,7 +95,7 @@ func (s *observation) summarize(d inplace.Decision, failed failures, extended bo
 		r.UpdateRevision, r.CurrentRevision = "", ""
 		r.ObservedGeneration, r.CollisionCount = was.ObservedGeneration, was.CollisionCount
 	}
-	r.Conditions = s.conditions(d, failed)
+	r.Conditions = s.conditions(d, failed, late)
 	return r
 }
 
@@ -128,7 +131,7 @@ func sinceWhen(now, before []appsv1alpha1.PodProblem, at time.Time) []appsv1alph
 }
 
 // conditions are the stored ones, made to say what was seen. Warnings exist only while they hold.
-func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.Condition {
+func (s *observation) conditions(d inplace.Decision, failed failures, late bool) []metav1.Condition {
 	conditions := slices.Clone(s.wanted.Status.Conditions)
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = s.obj.GetGeneration()
@@ -136,7 +139,12 @@ func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.C
 		meta.SetStatusCondition(&conditions, c)
 	}
 	set(ready(s.wanted.Intent, d))
-	set(progressing(s.wanted.Intent, d))
+	moving := progressing(s.wanted.Intent, d)
+	if late {
+		moving.Status, moving.Reason = metav1.ConditionFalse, reasonDeadline
+		moving.Message = deadlinePassed(s.wanted.ProgressDeadline, d)
+	}
+	set(moving)
 	for _, w := range s.warnings(d, failed) {
 		if w.Message == "" {
 			meta.RemoveStatusCondition(&conditions, w.Type)
@@ -195,7 +203,9 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 	invalid := metav1.Condition{Type: appsv1alpha1.ConditionInvalid, Reason: reasonInvalid, Message: s.wanted.Intent.Invalid}
 	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failed.scale}
 	for _, h := range s.wanted.Intent.Population.Holds {
-		scale.Message = cmp.Or(scale.Message, h.Because)
+		if h.Kind == inplace.HoldScale {
+			scale.Message = cmp.Or(scale.Message, h.Because)
+		}
 	}
 	update := failedUpdate(d.Summary, failed)
 	ignored := metav1.Condition{Type: appsv1alpha1.ConditionNotActedOn, Reason: reasonFieldsNotActedOn}
@@ -206,7 +216,13 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 	if fields := s.wanted.UnknownFields; len(fields) > 0 {
 		unknown.Message = "not known to this version, passed on as written: " + strings.Join(fields, ", ")
 	}
-	return []metav1.Condition{invalid, scale, update, ignored, unknown}
+	warning := metav1.Condition{Type: appsv1alpha1.ConditionWarning, Reason: reasonWarning}
+	said := slices.Clone(s.wanted.Intent.Population.Warnings)
+	if stay := s.struck.warning(); stay != "" {
+		said = append(said, stay)
+	}
+	warning.Message = strings.Join(said, "; ")
+	return []metav1.Condition{invalid, scale, update, ignored, unknown, warning}
 }
 
 // failedUpdate tells what keeps pods from being moved as the policy demands: a change that is refused, cpu or memory that

@@ -47,7 +47,7 @@ func TestCurrentRevisionMoves(t *testing.T) {
 			t.Parallel()
 			s := seenOf(inplace.Intent{Replicas: tc.replicas, Partition: tc.partition, Invalid: tc.invalid})
 			s.wanted.Held = tc.held
-			if got := s.summarize(inplace.Decision{Summary: tc.sum}, failures{}, true).CurrentRevision; got != tc.want {
+			if got := s.summarize(inplace.Decision{Summary: tc.sum}, failures{}, false).CurrentRevision; got != tc.want {
 				t.Errorf("current %s, want %s", got, tc.want)
 			}
 		})
@@ -61,6 +61,7 @@ func TestConditions(t *testing.T) {
 		in      inplace.Intent
 		d       inplace.Decision
 		failure failures
+		late    bool
 		want    map[string]string
 	}{
 		"held at its partition is ready": {
@@ -90,6 +91,23 @@ func TestConditions(t *testing.T) {
 			in: inplace.Intent{Replicas: 4}, failure: failures{scale: "exceeded quota"},
 			want: map[string]string{"FailedScale": "True/WriteFailed"},
 		},
+		"scaling waits for something that is no failure": {
+			in: inplace.Intent{Replicas: 4, Population: inplace.Population{Holds: []inplace.Hold{{Kind: inplace.HoldBudget, Because: "wait"}}}},
+		},
+		"scaling that somebody should look at": {
+			in: inplace.Intent{Replicas: 4, Population: inplace.Population{Holds: []inplace.Hold{
+				{Kind: inplace.HoldBudget, Because: "wait"}, {Kind: inplace.HoldScale, Because: "exceeded quota"},
+			}}},
+			want: map[string]string{"FailedScale": "True/WriteFailed"},
+		},
+		"what cannot be done": {
+			in:   inplace.Intent{Replicas: 4, Population: inplace.Population{Warnings: []string{"2 claims are kept"}}},
+			want: map[string]string{"Warning": "True/CannotBeDone"},
+		},
+		"late": {
+			in: inplace.Intent{Replicas: 4}, d: inplace.Decision{Summary: inplace.Summary{ExpectedUpdated: 4}}, late: true,
+			want: map[string]string{"Progressing": "False/ProgressDeadlineExceeded"},
+		},
 		"a patch that fails": {
 			in: inplace.Intent{Replicas: 4}, failure: failures{update: "denied"},
 			want: map[string]string{"FailedUpdate": "True/WriteFailed"},
@@ -112,11 +130,12 @@ func TestConditions(t *testing.T) {
 			t.Parallel()
 			s := seenOf(tc.in)
 			// Left over from another time: cleared unless it holds now.
-			for _, kind := range []string{"FailedScale", "FailedUpdate", "Invalid"} {
+			warnings := []string{"FailedScale", "FailedUpdate", "Invalid", "Warning"}
+			for _, kind := range warnings {
 				meta.SetStatusCondition(&s.wanted.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Old"})
 			}
 			got := map[string]string{}
-			for _, c := range s.conditions(tc.d, tc.failure) {
+			for _, c := range s.conditions(tc.d, tc.failure, tc.late) {
 				got[c.Type] = string(c.Status) + "/" + c.Reason
 				if c.ObservedGeneration != 7 {
 					t.Errorf("%s is of generation %d", c.Type, c.ObservedGeneration)
@@ -127,7 +146,7 @@ func TestConditions(t *testing.T) {
 					t.Errorf("%s is %q, want %q", kind, got[kind], want)
 				}
 			}
-			for _, kind := range []string{"FailedScale", "FailedUpdate", "Invalid"} {
+			for _, kind := range warnings {
 				if _, wanted := tc.want[kind]; !wanted && got[kind] != "" {
 					t.Errorf("%s was not cleared", kind)
 				}
@@ -172,5 +191,9 @@ func TestConditionEventsAreWrittenOnce(t *testing.T) {
 	}
 	if n := len(conditionEvents(is, is)); n != 0 {
 		t.Errorf("%d events for a condition that is known", n)
+	}
+	late := []metav1.Condition{{Type: appsv1alpha1.ConditionProgressing, Reason: reasonDeadline, Message: "b"}}
+	if n := len(conditionEvents(is, late)); n != 1 || len(conditionEvents(late, late)) != 0 {
+		t.Errorf("%d events for a release that is late", n)
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 // Names of the cache's indexes.
 const (
-	// indexController finds pods and ControllerRevisions by the UID of their controller.
+	// indexController finds pods, claims and ControllerRevisions by the UID of their controller.
 	indexController = "underway.controller"
 	// indexPod finds EndpointSlices by the name of a pod they list.
 	indexPod = "underway.pod"
@@ -33,7 +33,7 @@ const (
 
 // Index adds the indexes that reconcilers read by. Once per cache, before it starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, obj := range []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}} {
+	for _, obj := range []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}, Claim()} {
 		if err := indexer.IndexField(ctx, obj, indexController, controllerUID); err != nil {
 			return fmt.Errorf("indexing %T: %w", obj, err)
 		}
@@ -142,12 +142,14 @@ func gateFalse(pod *corev1.Pod) bool {
 	return false
 }
 
-// Watch makes the controller wake up for the kind's objects, their pods, and the EndpointSlices that pods leave.
+// Watch makes the controller wake up for the kind's objects, their pods and claims, and the EndpointSlices that pods leave.
+// The claims' informer is not waited for.
 // ControllerRevisions need no watch of their own: only we write them.
-func (r *Reconciler) Watch(c controller.Controller, from cache.Cache) error {
+func (r *Reconciler) Watch(c controller.Controller, from cache.Cache, claims cache.Informer) error {
 	for _, s := range []source.Source{
 		source.Kind(from, r.Kind.New(), &handler.EnqueueRequestForObject{}),
 		source.Kind[client.Object](from, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofController)),
+		&source.Informer{Informer: claims, Handler: handler.EnqueueRequestsFromMapFunc(r.ofController)},
 		source.Kind[client.Object](from, &discoveryv1.EndpointSlice{}, r.drained()),
 	} {
 		if err := c.Watch(s); err != nil {

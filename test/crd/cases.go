@@ -121,6 +121,7 @@ func Cases() []Case {
 	var all []Case
 	all = append(all, intOrString()...)
 	all = append(all, cloneSets()...)
+	all = append(all, cloneSetPods()...)
 	all = append(all, statefulSets()...)
 	all = append(all, unitedDeployments()...)
 	return append(all, memberClusters()...)

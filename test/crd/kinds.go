@@ -85,6 +85,62 @@ func cloneSets() []Case {
 	}
 }
 
+// cloneSetPods are what names labels, finalizers and claims of pods, where a rule can see it.
+func cloneSetPods() []Case {
+	const strategy, life, nested = "spec.updateStrategy", "spec.lifecycle", "spec.updateStrategy.rollingUpdate"
+	refuse := func(name, path, says, patch string) Case {
+		return Case{Name: name, Kind: "CloneSet", Patch: patch, Refused: map[string]string{path: says}}
+	}
+	accept := func(name, patch string) Case { return Case{Name: name, Kind: "CloneSet", Patch: patch} }
+	// The member's own reading compares selector and template; a hub writes the selector of what it embeds itself.
+	crdOnly := func(c Case) Case {
+		c.CRDOnly = true
+		return c
+	}
+	const claims = "spec.volumeClaimTemplates"
+	return []Case{
+		crdOnly(refuse("a selector that the template does not match is refused", "spec.selector", "spec.template.metadata.labels",
+			`spec: {selector: {matchLabels: {app: other}}}`)),
+		crdOnly(refuse("a template without labels is refused", "spec.selector", "spec.template.metadata.labels",
+			`spec: {template: {metadata: null}}`)),
+		accept("more labels than the selector names", `spec: {template: {metadata: {labels: {tier: web}}}}`),
+		refuse("an unknown operator of the selector is refused", "spec.selector.matchExpressions[0].operator", "DoesNotExist",
+			`spec: {selector: {matchExpressions: [{key: app, operator: Near}]}}`),
+		accept("two claim templates", `spec: {volumeClaimTemplates: [{metadata: {name: data}, spec: {}}, {metadata: {name: logs-2}, spec: {}}]}`),
+		refuse("a claim template without a name is refused", claims+"[0].metadata.name", "data", `spec: {volumeClaimTemplates: [{spec: {}}]}`),
+		refuse("a claim template with a name of no volume is refused", claims+"[0].metadata.name", "DNS label",
+			`spec: {volumeClaimTemplates: [{metadata: {name: Data.1}, spec: {}}]}`),
+		refuse("a claim template without a spec is refused", claims+"[0].spec", "storage", `spec: {volumeClaimTemplates: [{metadata: {name: data}}]}`),
+		refuse("two claim templates of one name are refused", claims, "its own",
+			`spec: {volumeClaimTemplates: [{metadata: {name: data}, spec: {}}, {metadata: {name: data}, spec: {}}]}`),
+		accept("A01: weight and order together", `spec: {updateStrategy: {priorityStrategy: {weightPriority: [{weight: 100, matchSelector: {matchLabels: {a: b}}}, {weight: 0, matchSelector: {matchExpressions: [{key: a, operator: Exists}]}}], orderPriority: [{orderedKey: example.com/Some_key.1}]}}}`),
+		refuse("a weight beyond 100 is refused", strategy+".priorityStrategy.weightPriority[0].weight", "100",
+			`spec: {updateStrategy: {priorityStrategy: {weightPriority: [{weight: 101, matchSelector: {}}]}}}`),
+		refuse("an unknown operator of a weight is refused", nested+".priorityStrategy.weightPriority[0].matchSelector.matchExpressions[0].operator",
+			"DoesNotExist", `spec: {updateStrategy: {rollingUpdate: {priorityStrategy: {weightPriority: [{weight: 1, matchSelector: {matchExpressions: [{key: a, operator: Near}]}}]}}}}`),
+		refuse("an ordered key with a space is refused", strategy+".priorityStrategy.orderPriority[0].orderedKey", "example.com/",
+			`spec: {updateStrategy: {priorityStrategy: {orderPriority: [{orderedKey: "some key"}]}}}`),
+		refuse("an empty ordered key is refused", nested+".priorityStrategy.orderPriority[0].orderedKey", "",
+			`spec: {updateStrategy: {rollingUpdate: {priorityStrategy: {orderPriority: [{orderedKey: ""}]}}}}`),
+		accept("B097: one label with two values is scattered", `spec: {updateStrategy: {scatterStrategy: [{key: foo, value: bar}, {key: foo, value: ""}]}}`),
+		refuse("a scatter key of two slashes is refused", strategy+".scatterStrategy[0].key", "example.com/",
+			`spec: {updateStrategy: {scatterStrategy: [{key: "a//b", value: c}]}}`),
+		refuse("a scatter value with a slash is refused", nested+".scatterStrategy[0].value", "label value",
+			`spec: {updateStrategy: {rollingUpdate: {scatterStrategy: [{key: a, value: b/c}]}}}`),
+		refuse("a label to scatter twice is refused", strategy+".scatterStrategy", "keep it once",
+			`spec: {updateStrategy: {scatterStrategy: [{key: foo, value: bar}, {key: foo, value: bar}]}}`),
+		accept("M005: hooks by label and finalizer", `spec: {lifecycle: {preDelete: {finalizersHandler: [example.test/unregister], markPodNotReady: true}, inPlaceUpdate: {labelsHandler: {example.test/lb-registered: "true", empty: ""}}, preNormal: {labelsHandler: {a: b}}}}`),
+		refuse("a hook's label with a space is refused", life+".preDelete.labelsHandler", "example.com/",
+			`spec: {lifecycle: {preDelete: {labelsHandler: {"a b": c}}}}`),
+		refuse("a hook's value with a space is refused", life+".inPlaceUpdate.labelsHandler.a", "",
+			`spec: {lifecycle: {inPlaceUpdate: {labelsHandler: {a: "b c"}}}}`),
+		refuse("a hook's finalizer without a domain is refused", life+".preNormal.finalizersHandler[0]", "domain/name",
+			`spec: {lifecycle: {preNormal: {finalizersHandler: [unregister]}}}`),
+		crdOnly(refuse("a hook's finalizer twice is refused", life+".preDelete.finalizersHandler[1]", "Duplicate",
+			`spec: {lifecycle: {preDelete: {finalizersHandler: [a/b, a/b]}}}`)),
+	}
+}
+
 func unitedDeployments() []Case {
 	const topology = "spec.topology"
 	refuse := func(name, path, says, patch string) Case {

@@ -405,7 +405,7 @@ metadata: {name: web}
 spec:
   replicas: 1
   selector: {matchLabels: {app: web}}
-  progressDeadlineSeconds: 600
+  updateStrategy: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 1}}
   template:
     metadata: {labels: {app: web}}
     spec:
@@ -413,7 +413,7 @@ spec:
       containers: [{name: main, image: "app:v1"}]`)
 	p.Ready("web", 1, time.Minute)
 	for kind, field := range map[string]string{
-		appsv1alpha1.ConditionNotActedOn:    "spec.progressDeadlineSeconds",
+		appsv1alpha1.ConditionNotActedOn:    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
 		appsv1alpha1.ConditionUnknownFields: "fieldOfTomorrow",
 	} {
 		c := p.Condition("web", kind)
@@ -423,7 +423,7 @@ spec:
 		}
 		p.Eventually(10*time.Second, func() string { return is(p.Noted(c.Message), 1) })
 	}
-	p.Merge("web", `{spec: {progressDeadlineSeconds: null}}`)
+	p.Merge("web", `{spec: {updateStrategy: {inPlaceUpdateStrategy: null}}}`)
 	p.Eventually(10*time.Second, func() string {
 		if c := p.Condition("web", appsv1alpha1.ConditionNotActedOn); c != nil {
 			return "still there: " + kit.Text(c)

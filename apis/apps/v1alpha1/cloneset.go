@@ -36,6 +36,9 @@ const (
 // +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=".status.readyReplicas",description="Pods that are Ready."
 // +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=".status.replicas",description="Pods that exist."
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="STATE",type=string,priority=1,JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Why it is or is not ready."
+// +kubebuilder:printcolumn:name="IN_PLACE",type=integer,priority=1,JSONPath=".status.underway.updatedInPlace",description="Pods that were updated in place to the update revision."
+// +kubebuilder:printcolumn:name="RECREATED",type=integer,priority=1,JSONPath=".status.underway.recreated",description="Pods of the update revision that replaced one of an older revision."
 // +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].name",description="Containers of the template."
 // +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].image",description="Images of the template."
 // +kubebuilder:printcolumn:name="SELECTOR",type=string,priority=1,JSONPath=".status.labelSelector",description="The selector as text."
@@ -62,6 +65,7 @@ type CloneSetList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.maxUnavailable) || !(type(self.updateStrategy.maxUnavailable) == int ? self.updateStrategy.maxUnavailable == 0 : self.updateStrategy.maxUnavailable.matches('^0+%$')) || (has(self.updateStrategy.maxSurge) && !(type(self.updateStrategy.maxSurge) == int ? self.updateStrategy.maxSurge == 0 : self.updateStrategy.maxSurge.matches('^0+%$')))",fieldPath=".updateStrategy.maxUnavailable",message="maxUnavailable 0 without maxSurge leaves no pod that may be moved; raise one of them, or hold the update with partition 100% or paused true"
 // +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || (has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete') || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || !(type(self.updateStrategy.rollingUpdate.maxUnavailable) == int ? self.updateStrategy.rollingUpdate.maxUnavailable == 0 : self.updateStrategy.rollingUpdate.maxUnavailable.matches('^0+%$')) || (has(self.updateStrategy.rollingUpdate.maxSurge) && !(type(self.updateStrategy.rollingUpdate.maxSurge) == int ? self.updateStrategy.rollingUpdate.maxSurge == 0 : self.updateStrategy.rollingUpdate.maxSurge.matches('^0+%$')))",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="maxUnavailable 0 without maxSurge leaves no pod that may be moved; raise one of them, or hold the update with partition 100% or paused true"
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="must be greater than minReadySeconds, or every release would be late; raise it or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, has(self.template.metadata) && has(self.template.metadata.labels) && k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",fieldPath=".selector",message="does not match the labels of the pod template, so no pod would ever be found; write the same labels in spec.template.metadata.labels"
 type CloneSetSpec struct {
 	// Replicas is the number of pods. Default 1.
 	// +optional
@@ -78,9 +82,12 @@ type CloneSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Template runtime.RawExtension `json:"template"`
-	// VolumeClaimTemplates are claims created per pod, kept as raw JSON.
+	// VolumeClaimTemplates are claims of which each pod gets its own, named <template>-<cloneset>-<id> and mounted as the
+	// volume that the template is named after. Kept as raw JSON. A change touches no pod and no claim by itself; together
+	// with a change of the pod template pods are recreated, with new claims.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
 	VolumeClaimTemplates []RawObject `json:"volumeClaimTemplates,omitempty"`
 	// ScaleStrategy says how pods are created and deleted.
 	// +optional
@@ -97,10 +104,11 @@ type CloneSetSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// ProgressDeadlineSeconds is how long, in seconds, a release may make no progress before it is reported.
+	// ProgressDeadlineSeconds is how long, in seconds, a release may make no progress before the condition Progressing says
+	// so, counted from the last progress. It must be more than minReadySeconds. Default: no deadline.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// Lifecycle are the hooks around a pod's states.
+	// Lifecycle are the hooks that hold a pod before it is deleted, around an update in place, and before it counts as new.
 	// +optional
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
@@ -115,21 +123,24 @@ type RawObject struct {
 // CloneSetScaleStrategy says how pods are created and deleted.
 // +kubebuilder:validation:XValidation:rule="!has(self.disablePVCReuse) || !has(self.enablePVCReuse)",message="disablePVCReuse (v1alpha1) and enablePVCReuse (v1beta1) are two spellings of one choice; keep one of them"
 type CloneSetScaleStrategy struct {
-	// PodsToDelete names pods to delete first.
+	// PodsToDelete names pods that are to go: the first ones of a scale-in, and replaced where replicas do not shrink. A
+	// name that is no pod of this CloneSet is told and taken out of the list, and so is one that is gone.
 	// +optional
 	// +listType=set
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 	// MaxUnavailable bounds how many pods may be unavailable while more are created: a number or a percent of replicas,
-	// rounded up. Default: no bound.
+	// rounded up. 0 creates none. Default: no bound.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// DisablePVCReuse (v1alpha1) stops claims of gone pods from being used again. Default false: they are used again.
+	// DisablePVCReuse (v1alpha1) stops claims of gone pods from being used again. Default false: they are used again. Where
+	// neither this nor enablePVCReuse is written, the shape of updateStrategy decides: nested means no reuse.
 	// +optional
 	DisablePVCReuse *bool `json:"disablePVCReuse,omitempty"`
-	// EnablePVCReuse (v1beta1) lets claims of gone pods be used again. Default false.
+	// EnablePVCReuse (v1beta1) lets claims of gone pods be used again. Default false where updateStrategy is nested.
 	// +optional
 	EnablePVCReuse *bool `json:"enablePVCReuse,omitempty"`
-	// ExcludePreparingDelete (v1beta1) leaves pods in PreparingDelete out of the replicas. Default false.
+	// ExcludePreparingDelete (v1beta1) leaves pods in PreparingDelete out of the replicas, so that they are replaced at once.
+	// Default false. The label apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true" says the same.
 	// +optional
 	ExcludePreparingDelete *bool `json:"excludePreparingDelete,omitempty"`
 }
@@ -175,35 +186,40 @@ type CloneSetRollout struct {
 	// up without surge and down with it. Default 20%.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxSurge is how many pods more than replicas may exist during an update: a number, or a percent rounded up.
-	// Default 0.
+	// MaxSurge is how many pods more than replicas may exist during an update: a number, or a percent rounded up. Pods that
+	// are changed in place need none and get none. Default 0.
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// Paused stops updates, not scaling.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// PriorityStrategy orders the pods to update.
+	// PriorityStrategy orders the pods to update. Pods that are out of service already go first.
 	// +optional
 	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
-	// ScatterStrategy spreads the pods to update over label values.
+	// ScatterStrategy spreads the pods that carry a label over the release. Default: no spreading.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.key == b.key && a.value == b.value))",message="names the same label and value twice; keep it once"
 	ScatterStrategy []UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 	// InPlaceUpdateStrategy are the settings of in-place updates.
 	// +optional
 	InPlaceUpdateStrategy *InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
-// UpdatePriorityStrategy orders the pods to update: by weight first, then by the ordered key. (Upstream refuses the
-// two together; articles show them so.)
+// UpdatePriorityStrategy orders the pods to update. With both lists the weight decides, and the ordered key breaks ties.
+// (OpenKruise's webhook refuses the two together; widely read articles show them so.)
 type UpdatePriorityStrategy struct {
 	// WeightPriority adds up the weights of the terms a pod matches; more goes first.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
 	WeightPriority []UpdatePriorityWeightTerm `json:"weightPriority,omitempty"`
-	// OrderPriority orders by the number at the end of a label's value; larger goes first.
+	// OrderPriority orders by the first of these labels that a pod has: the earlier in the list, then the larger number at
+	// the end of its value goes first. A pod with none of them goes before all others, as in OpenKruise.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
 }
 
@@ -222,6 +238,8 @@ type UpdatePriorityOrderTerm struct {
 	// OrderedKey is the label whose value ends in a number.
 	// +required
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="is no label key, so no pod can have it; write one such as example.com/order"
 	OrderedKey string `json:"orderedKey"`
 }
 
@@ -230,9 +248,13 @@ type UpdateScatterTerm struct {
 	// Key of the label.
 	// +required
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="is no label key, so no pod can have it; write one such as example.com/zone"
 	Key string `json:"key"`
 	// Value of the label.
 	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')",message="is no label value, so no pod can have it; correct it"
 	Value string `json:"value"`
 }
 
@@ -266,24 +288,32 @@ type Lifecycle struct {
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook holds a pod in a state while its labels or finalizers are there.
+// LifecycleHook holds a pod in a state by labels and finalizers that somebody else puts on and takes off. preDelete and
+// the beginning of inPlaceUpdate wait while one of them is there; the end of inPlaceUpdate, and preNormal, until all are.
 type LifecycleHook struct {
-	// LabelsHandler holds the pod while it has one of these labels with this value.
+	// LabelsHandler are labels, each with the value that counts.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches(r'^[\\w./-]+$'))",message="has a key that no label can have, so the hook could never hold or let go of a pod; write one such as example.com/registered"
 	LabelsHandler map[string]string `json:"labelsHandler,omitempty"`
-	// FinalizersHandler holds the pod while it has one of these finalizers.
+	// FinalizersHandler are finalizers.
 	// +optional
 	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="is no finalizer that a pod can have; write it as domain/name, such as example.com/unregister"
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
-	// MarkPodNotReady takes the pod out of service while the hook waits.
+	// MarkPodNotReady takes the pod out of service while the hook waits, before an update and before a deletion. A pod that
+	// is taken out of service for its deletion is not taken back. No effect on preNormal. Default false.
 	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }
 
 // CloneSetStatus is what was seen.
 type CloneSetStatus struct {
+	// ObservedGeneration is the generation that the rest of the status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas is the number of pods that exist.
+	// Replicas is the number of pods that exist, those that are being deleted or have finished left out.
 	Replicas int32 `json:"replicas"`
 	// ReadyReplicas is the number of pods that are Ready.
 	ReadyReplicas int32 `json:"readyReplicas"`
@@ -295,13 +325,14 @@ type CloneSetStatus struct {
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
 	// UpdatedAvailableReplicas is the number of those that are available.
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
-	// ExpectedUpdatedReplicas is replicas minus partition.
+	// ExpectedUpdatedReplicas is how many pods should run the update revision: replicas minus partition.
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 	// UpdateRevision is the revision of the template.
 	UpdateRevision string `json:"updateRevision,omitempty"`
 	// CurrentRevision is the revision whose release was finished last.
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	CollisionCount  *int32 `json:"collisionCount,omitempty"`
+	// CollisionCount is how often the name of a revision was taken by another template.
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// LabelSelector is the selector as text, for the scale subresource.
 	LabelSelector string `json:"labelSelector,omitempty"`
 	// Conditions: Ready, Progressing, FailedScale, FailedUpdate, Unsupported and others of this package.
@@ -353,6 +384,9 @@ const (
 	ConditionFailedUpdate = "FailedUpdate"
 	// ConditionNotActedOn is True while the spec has fields that are accepted and not acted on yet; the message names them.
 	ConditionNotActedOn = "FieldsNotActedOn"
+	// ConditionWarning is True while something is asked for that cannot be done, or left that somebody should look at. Nothing
+	// waits for it; the message names it.
+	ConditionWarning = "Warning"
 	// ConditionInvalid is True while the spec cannot be read; nothing moves.
 	ConditionInvalid = "Invalid"
 	// ConditionPeerActive is True while another reconciler owns the kind; nothing is written by us.

@@ -7,7 +7,7 @@ import (
 )
 
 // What this version accepts and does not act on yet, one table per kind. A field leaves its table in the change that
-// makes it work. A field is reported only where it would change something: maxSurge 0 is what happens anyway.
+// makes it work. A field is reported only where it asks for something.
 
 // notActedOn is one row: a field that is accepted, and whether it asks for something.
 type notActedOn struct {
@@ -17,45 +17,20 @@ type notActedOn struct {
 
 // NotActedOn lists the JSON paths of the fields that are set and not acted on yet, in the order of the type.
 func (s *CloneSetSpec) NotActedOn() []string {
-	scale, life := s.ScaleStrategy, s.Lifecycle
-	if scale == nil {
-		scale = &CloneSetScaleStrategy{}
-	}
-	if life == nil {
-		life = &Lifecycle{}
-	}
-	rows := []notActedOn{
-		{"spec.volumeClaimTemplates", len(s.VolumeClaimTemplates) > 0},
-		{"spec.scaleStrategy.podsToDelete", len(scale.PodsToDelete) > 0},
-		{"spec.scaleStrategy.maxUnavailable", scale.MaxUnavailable != nil},
-		{"spec.scaleStrategy.disablePVCReuse", isTrue(scale.DisablePVCReuse)},
-		{"spec.scaleStrategy.enablePVCReuse", isTrue(scale.EnablePVCReuse)},
-		{"spec.scaleStrategy.excludePreparingDelete", isTrue(scale.ExcludePreparingDelete)},
-		{"spec.updateStrategy.partitionRollback", isTrue(s.UpdateStrategy.PartitionRollback)},
-	}
-	rows = append(rows, s.UpdateStrategy.notActedOn("spec.updateStrategy")...)
+	rows := s.UpdateStrategy.notActedOn("spec.updateStrategy")
 	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
 		rows = append(rows, nested.notActedOn("spec.updateStrategy.rollingUpdate")...)
 	}
-	rows = append(
-		rows,
-		notActedOn{"spec.progressDeadlineSeconds", s.ProgressDeadlineSeconds != nil},
-		notActedOn{"spec.lifecycle.preDelete", life.PreDelete.asks()},
-		notActedOn{"spec.lifecycle.inPlaceUpdate", life.InPlaceUpdate.asks()},
-		notActedOn{"spec.lifecycle.preNormal", life.PreNormal.asks()},
-	)
 	return paths(rows)
 }
 
+// Pulling images ahead of an update needs an agent on the nodes. It is a hint: without it the pull is part of the update.
 func (r *CloneSetRollout) notActedOn(at string) []notActedOn {
 	inPlace := r.InPlaceUpdateStrategy
 	if inPlace == nil {
 		inPlace = &InPlaceUpdateStrategy{}
 	}
 	return []notActedOn{
-		{at + ".maxSurge", !isZero(r.MaxSurge)},
-		{at + ".priorityStrategy", r.PriorityStrategy != nil},
-		{at + ".scatterStrategy", len(r.ScatterStrategy) > 0},
 		{at + ".inPlaceUpdateStrategy.imagePreDownloadParallelism", inPlace.ImagePreDownloadParallelism != nil},
 		{at + ".inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds", inPlace.ImagePreDownloadTimeoutSeconds != nil},
 		{
@@ -98,12 +73,6 @@ func paths(rows []notActedOn) []string {
 	}
 	return out
 }
-
-func (h *LifecycleHook) asks() bool {
-	return h != nil && (len(h.LabelsHandler) > 0 || len(h.FinalizersHandler) > 0)
-}
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 // isZero is true for nothing, 0 and every spelling of 0%.
 func isZero(v *intstr.IntOrString) bool {

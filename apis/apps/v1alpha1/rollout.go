@@ -29,6 +29,9 @@ type Rollout struct {
 	GracePeriodSeconds int32
 	// PartitionRollback moves updated pods back when the partition is raised.
 	PartitionRollback bool
+	// Priority orders the pods to update, Scatter spreads them; nil: neither.
+	Priority *UpdatePriorityStrategy
+	Scatter  []UpdateScatterTerm
 }
 
 // Rollout reads the two shapes of the update strategy into one. The error names the field when both shapes are used or
@@ -56,7 +59,7 @@ func (s *CloneSetSpec) Rollout() (Rollout, error) {
 		rollout.Policy = policy
 	}
 	rollout.Partition, rollout.MaxUnavailable, rollout.MaxSurge = common.Partition, common.MaxUnavailable, common.MaxSurge
-	rollout.Paused = common.Paused
+	rollout.Paused, rollout.Priority, rollout.Scatter = common.Paused, common.PriorityStrategy, common.ScatterStrategy
 	if common.InPlaceUpdateStrategy != nil {
 		rollout.GracePeriodSeconds = common.InPlaceUpdateStrategy.GracePeriodSeconds
 	}

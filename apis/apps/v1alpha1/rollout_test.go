@@ -103,33 +103,32 @@ func TestCloneSetNotActedOn(t *testing.T) {
 replicas: 3
 minReadySeconds: 1
 revisionHistoryLimit: 1
-updateStrategy: {type: InPlaceOnly, partition: "10%", maxUnavailable: 1, paused: true, inPlaceUpdateStrategy: {gracePeriodSeconds: 1}}`, nil},
-		"OnDelete works": {`updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}`, nil},
-		"what asks for nothing is not named": {`
-volumeClaimTemplates: []
-scaleStrategy: {podsToDelete: [], disablePVCReuse: false, enablePVCReuse: false, excludePreparingDelete: false}
-lifecycle: {preDelete: {}, inPlaceUpdate: {markPodNotReady: true}}
-updateStrategy: {maxSurge: "0%", scatterStrategy: [], partitionRollback: false}`, nil},
-		"everything": {`
 volumeClaimTemplates: [{metadata: {name: data}}]
-scaleStrategy: {podsToDelete: [a], maxUnavailable: 1, disablePVCReuse: true, enablePVCReuse: true, excludePreparingDelete: true}
+scaleStrategy: {podsToDelete: [a], maxUnavailable: 1, disablePVCReuse: true, excludePreparingDelete: true}
 progressDeadlineSeconds: 600
 lifecycle: {preDelete: {labelsHandler: {a: b}}, inPlaceUpdate: {finalizersHandler: [a/b]}, preNormal: {labelsHandler: {a: b}}}
 updateStrategy:
-  partitionRollback: true
+  type: InPlaceIfPossible
+  partition: "10%"
+  maxUnavailable: 1
   maxSurge: 1
+  paused: true
+  partitionRollback: true
   priorityStrategy: {orderPriority: [{orderedKey: a}]}
   scatterStrategy: [{key: a, value: b}]
+  inPlaceUpdateStrategy: {gracePeriodSeconds: 1}`, nil},
+		"OnDelete works": {`updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, maxSurge: "10%"}}`, nil},
+		"image pre-download": {`
+updateStrategy:
   inPlaceUpdateStrategy: {imagePreDownloadParallelism: 1, imagePreDownloadTimeoutSeconds: 1, imagePreDownloadMinUpdatedReadyPods: 1}`, []string{
-			"spec.volumeClaimTemplates", "spec.scaleStrategy.podsToDelete", "spec.scaleStrategy.maxUnavailable",
-			"spec.scaleStrategy.disablePVCReuse", "spec.scaleStrategy.enablePVCReuse", "spec.scaleStrategy.excludePreparingDelete",
-			"spec.updateStrategy.partitionRollback", "spec.updateStrategy.maxSurge", "spec.updateStrategy.priorityStrategy",
-			"spec.updateStrategy.scatterStrategy", "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+			"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
 			"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
-			"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods", "spec.progressDeadlineSeconds",
-			"spec.lifecycle.preDelete", "spec.lifecycle.inPlaceUpdate", "spec.lifecycle.preNormal",
+			"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
 		}},
-		"the nested shape": {`updateStrategy: {rollingUpdate: {maxSurge: "10%"}}`, []string{"spec.updateStrategy.rollingUpdate.maxSurge"}},
+		"the nested shape": {
+			`updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 1}}}`,
+			[]string{"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

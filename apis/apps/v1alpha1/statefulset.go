@@ -30,6 +30,9 @@ const (
 // +kubebuilder:printcolumn:name="UPDATED",type=integer,JSONPath=".status.updatedReplicas",description="Pods that run the update revision."
 // +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=".status.readyReplicas",description="Pods that are Ready."
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="STATE",type=string,priority=1,JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Why it is or is not ready."
+// +kubebuilder:printcolumn:name="IN_PLACE",type=integer,priority=1,JSONPath=".status.underway.updatedInPlace",description="Pods that were updated in place to the update revision."
+// +kubebuilder:printcolumn:name="RECREATED",type=integer,priority=1,JSONPath=".status.underway.recreated",description="Pods of the update revision that replaced one of an older revision."
 // +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].name",description="Containers of the template."
 // +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=".spec.template.spec.containers[*].image",description="Images of the template."
 type StatefulSet struct {
@@ -55,7 +58,8 @@ type StatefulSetList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || (type(self.updateStrategy.rollingUpdate.maxUnavailable) == int && self.updateStrategy.rollingUpdate.maxUnavailable <= 1)",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="podManagementPolicy OrderedReady moves one pod at a time; write maxUnavailable 1, or podManagementPolicy Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.unorderedUpdate)",fieldPath=".updateStrategy.rollingUpdate.unorderedUpdate",message="podManagementPolicy OrderedReady moves pods in the order of their ordinals; remove unorderedUpdate, or write podManagementPolicy Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || !(type(self.updateStrategy.rollingUpdate.maxUnavailable) == int ? self.updateStrategy.rollingUpdate.maxUnavailable == 0 : self.updateStrategy.rollingUpdate.maxUnavailable.matches('^0+%$'))",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="maxUnavailable 0 leaves no pod that may be moved; raise it, or hold the update with partition 2147483647 or paused true"
-// +kubebuilder:validation:XValidation:rule="(has(self.serviceName) ? self.serviceName : ”) == (has(oldSelf.serviceName) ? oldSelf.serviceName : ”)",fieldPath=".serviceName",message="serviceName is part of the DNS name of every pod and cannot be changed; create another object with the new name and delete this one"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceName) || size(self.serviceName) == 0 ? !has(oldSelf.serviceName) || size(oldSelf.serviceName) == 0 : has(oldSelf.serviceName) && self.serviceName == oldSelf.serviceName",fieldPath=".serviceName",message="serviceName is part of the DNS name of every pod and cannot be changed; create another object with the new name and delete this one"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, has(self.template.metadata) && has(self.template.metadata.labels) && k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",fieldPath=".selector",message="does not match the labels of the pod template, so no pod would ever be found; write the same labels in spec.template.metadata.labels"
 type StatefulSetSpec struct {
 	// Replicas is the number of pods. Default 1.
 	// +optional
@@ -72,9 +76,11 @@ type StatefulSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Template runtime.RawExtension `json:"template"`
-	// VolumeClaimTemplates are claims created per ordinal, named <template>-<set>-<ordinal>, kept as raw JSON.
+	// VolumeClaimTemplates are claims of which each ordinal has its own, named <template>-<set>-<ordinal> and mounted as the
+	// volume that the template is named after. Kept as raw JSON. A claim outlives its pods.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
 	VolumeClaimTemplates []RawObject `json:"volumeClaimTemplates,omitempty"`
 	// VolumeClaimUpdateStrategy says what becomes of claims that exist when their template changes.
 	// +optional
@@ -217,6 +223,7 @@ type StatefulSetOrdinals struct {
 
 // StatefulSetStatus is what was seen.
 type StatefulSetStatus struct {
+	// ObservedGeneration is the generation that the rest of the status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Replicas is the number of pods that exist.
 	Replicas int32 `json:"replicas"`
@@ -236,6 +243,7 @@ type StatefulSetStatus struct {
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	// UpdateRevision is the revision of the template.
 	UpdateRevision string `json:"updateRevision,omitempty"`
+	// CollisionCount is how often the name of a revision was taken by another template.
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// LabelSelector is the selector as text, for the scale subresource.
 	LabelSelector string `json:"labelSelector,omitempty"`

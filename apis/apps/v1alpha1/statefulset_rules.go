@@ -113,7 +113,10 @@ func (s *StatefulSetSpec) Problems() []string {
 	p.notNegative("spec.replicas", deref(s.Replicas))
 	if s.Selector == nil || (len(s.Selector.MatchLabels) == 0 && len(s.Selector.MatchExpressions) == 0) {
 		p.add("spec.selector", "an empty selector selects every pod; write matchLabels with the labels of the pod template")
+	} else {
+		p.operators("spec.selector", s.Selector)
 	}
+	p.claims("spec.volumeClaimTemplates", s.VolumeClaimTemplates)
 	p.statefulWords(s)
 	if rolling := s.UpdateStrategy.RollingUpdate; rolling != nil {
 		p.statefulRolling(s, rolling)
@@ -127,6 +130,7 @@ func (s *StatefulSetSpec) Problems() []string {
 	if scale := s.ScaleStrategy; scale != nil {
 		p.count("spec.scaleStrategy.maxUnavailable", scale.MaxUnavailable)
 	}
+	p.lifecycle("spec.lifecycle", s.Lifecycle)
 	if s.Ordinals != nil {
 		p.notNegative("spec.ordinals.start", s.Ordinals.Start)
 	}
@@ -167,6 +171,9 @@ func (p *problems) statefulRolling(s *StatefulSetSpec, r *StatefulSetRollingUpda
 	if !s.Parallel() && r.UnorderedUpdate != nil {
 		p.add(at+".unorderedUpdate", "podManagementPolicy OrderedReady moves pods in the order of their ordinals; remove it, or write "+
 			"podManagementPolicy Parallel")
+	}
+	if unordered := r.UnorderedUpdate; unordered != nil {
+		p.ordering(at+".unorderedUpdate", &CloneSetRollout{PriorityStrategy: unordered.PriorityStrategy})
 	}
 	if r.InPlaceUpdateStrategy != nil {
 		p.notNegative(at+".inPlaceUpdateStrategy.gracePeriodSeconds", r.InPlaceUpdateStrategy.GracePeriodSeconds)

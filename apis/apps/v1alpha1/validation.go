@@ -26,7 +26,10 @@ func (s *CloneSetSpec) Problems() []string {
 	p.notNegative("spec.replicas", deref(s.Replicas))
 	if s.Selector == nil || (len(s.Selector.MatchLabels) == 0 && len(s.Selector.MatchExpressions) == 0) {
 		p.add("spec.selector", "an empty selector selects every pod; write matchLabels with the labels of the pod template")
+	} else {
+		p.operators("spec.selector", s.Selector)
 	}
+	p.claims("spec.volumeClaimTemplates", s.VolumeClaimTemplates)
 	if scale := s.ScaleStrategy; scale != nil {
 		p.count("spec.scaleStrategy.maxUnavailable", scale.MaxUnavailable)
 		if scale.DisablePVCReuse != nil && scale.EnablePVCReuse != nil {
@@ -50,6 +53,7 @@ func (s *CloneSetSpec) Problems() []string {
 	if s.ProgressDeadlineSeconds != nil && *s.ProgressDeadlineSeconds <= s.MinReadySeconds {
 		p.add("spec.progressDeadlineSeconds", "must be greater than minReadySeconds; raise it or remove it")
 	}
+	p.lifecycle("spec.lifecycle", s.Lifecycle)
 	return p.lines
 }
 
@@ -100,6 +104,7 @@ func (p *problems) rollout(at string, policy CloneSetUpdateStrategyType, r *Clon
 	if policy == InPlaceOnlyUpdate && !isZero(r.MaxSurge) {
 		p.add(at+".maxSurge", "InPlaceOnly creates no pod to replace another; remove maxSurge or write InPlaceIfPossible")
 	}
+	p.ordering(at, r)
 	if r.InPlaceUpdateStrategy != nil {
 		p.notNegative(at+".inPlaceUpdateStrategy.gracePeriodSeconds", r.InPlaceUpdateStrategy.GracePeriodSeconds)
 	}

@@ -94,9 +94,6 @@ func (s *scaling) tell() {
 		}
 	}
 	s.population.NoSuchPods = s.noSuchPods()
-	if names := s.population.NoSuchPods; len(names) > 0 {
-		s.population.Warnings = append(s.population.Warnings, "spec.scaleStrategy.podsToDelete names pods that do not exist: "+few(names))
-	}
 }
 
 // stuck is a sentence about pods that should be gone.

@@ -273,43 +273,17 @@ func (s *story) decide(late bool) (Input, inplace.Decision) {
 		in.Intent.MaxUnavailable = in.Strategy.MaxUnavailable
 	}
 	population := s.spoil(in, Scale(in))
-	d := s.move(in, population)
-	d.Patches = append(d.Patches, population.Patches...)
-	d.ClaimDeletes = population.ClaimDeletes
-	return in, d
+	return in, s.move(in, population)
 }
 
-// move is inplace/plan with what it is to learn: pods that leave are not moved and have no place in the grant; one that is
-// taken back is not touched; one that is recreated asks its hook.
+// move is inplace/plan; what it does in place is another package's story.
 func (s *story) move(in Input, population inplace.Population) inplace.Decision {
 	intent := in.Intent
 	intent.Population = population
-	written := map[string]bool{}
-	for _, p := range population.Patches {
-		written[p.Name] = true
-	}
-	var stay []inplace.Pod
-	byName := map[string]inplace.Pod{}
-	for _, p := range in.Pods {
-		if !slices.Contains(population.Leaving, p.Name) && !written[p.Name] {
-			stay = append(stay, p)
-		}
-		byName[p.Name] = p
-	}
-	d := engine.Next(intent, stay, in.Now)
-	d.Patches = nil // in place is another package's story
-	var deletes []inplace.Delete
-	for _, x := range d.Deletes[len(population.Deletes):] {
-		p := byName[x.Name]
-		answer, patch := hooks.Replace(intent.Lifecycle, &p, in.Now)
-		switch {
-		case answer.Ready:
-			deletes = append(deletes, x)
-		case patch != nil:
-			d.Patches = append(d.Patches, *patch)
-		}
-	}
-	d.Deletes = slices.Concat(d.Deletes[:len(population.Deletes)], deletes)
+	d := engine.Next(intent, in.Pods, in.Now)
+	d.Patches = slices.DeleteFunc(d.Patches, func(p inplace.Patch) bool {
+		return p.Metadata.Labels[appsv1alpha1.LabelLifecycleState] == nil
+	})
 	return d
 }
 

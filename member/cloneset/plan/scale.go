@@ -150,7 +150,8 @@ func (s *scaling) mark(p *inplace.Pod) *mark {
 	}
 	m.updated = p.Revision != "" && p.Revision == s.Intent.Update.Name
 	m.fresh = m.updated
-	m.serves = p.Ready && !m.preparing
+	// A drained pod is out of service, whatever its kubelet still says.
+	m.serves = p.Ready && p.Gate != inplace.GateFalse && !m.preparing
 	m.available = p.Available && hooks.Settled(p.Labels)
 	return m
 }

@@ -1,0 +1,67 @@
+package podwriter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// createClaims creates the claims of one pod, in order; ok is false when a name is in use, so that the pod may not be created.
+func (w *Writer) createClaims(ctx context.Context, claims []*unstructured.Unstructured, t *track) (ok bool, err error) {
+	for _, c := range claims {
+		claim := c.DeepCopy()
+		err := w.client.Create(ctx, claim, client.FieldOwner(appsv1alpha1.FieldManagerMember))
+		switch {
+		case err == nil:
+			t.wroteClaim(&t.result.ClaimsCreated, written(claim))
+		case apierrors.IsAlreadyExists(err):
+			t.taken(claim)
+			return false, nil
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return false, errNamespaceEnds
+		default:
+			t.unsure(&t.result.UnsureClaims, err, inplace.Ref{Namespace: claim.GetNamespace(), Name: claim.GetName()})
+			return false, &CreateError{What: "claim", Namespace: claim.GetNamespace(), Name: claim.GetName(), Err: err}
+		}
+	}
+	return true, nil
+}
+
+// deleteClaims deletes the claims of a pod whose deletion was accepted; each is tried.
+func (w *Writer) deleteClaims(ctx context.Context, claims []inplace.Ref, t *track) error {
+	var errs []error
+	for _, c := range claims {
+		errs = append(errs, w.deleteClaim(ctx, c, t))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteClaim deletes exactly the version that was judged: somebody who wants the data kept takes the owner off it.
+func (w *Writer) deleteClaim(ctx context.Context, ref inplace.Ref, t *track) error {
+	if ref.UID == "" || ref.ResourceVersion == "" {
+		return fmt.Errorf("deleting claim %s/%s: no UID or resourceVersion to hold it to", ref.Namespace, ref.Name)
+	}
+	claim := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	err := w.client.Delete(ctx, claim, client.Preconditions{UID: &ref.UID, ResourceVersion: &ref.ResourceVersion})
+	switch {
+	case err == nil:
+		t.wroteClaim(&t.result.ClaimsDeleted, gone(ref))
+		return nil
+	case changed(err):
+		t.count(&t.result.Conflicts)
+		return nil
+	default:
+		t.unsure(&t.result.UnsureClaims, err, ref)
+		return fmt.Errorf("deleting claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+}

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// seeds are the stories to tell: UNDERWAY_SEEDS of them, else 2,000; or the one of UNDERWAY_SEED.
+func seeds(t *testing.T) (from, to int64) {
+	t.Helper()
+	number := func(name string, otherwise int64) int64 {
+		s := os.Getenv(name)
+		if s == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if one := number("UNDERWAY_SEED", -1); one >= 0 {
+		return one, one + 1
+	}
+	return 0, number("UNDERWAY_SEEDS", 2000)
+}
+
+// TestRandomStories: whatever happens, the rules of DESIGN.md hold after every step, and in the end it is quiet and as
+// wanted.
+func TestRandomStories(t *testing.T) {
+	t.Parallel()
+	from, to := seeds(t)
+	var next atomic.Int64
+	next.Store(from)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
+				p := plot{seed: uint64(seed), has: features()}
+				if _, err := p.tell(); err != nil {
+					t.Error(explain(p, err))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// rule is the first word of an error: the rule that is broken.
+func rule(err error) string {
+	if err == nil {
+		return ""
+	}
+	word, _, _ := strings.Cut(err.Error(), ":")
+	return word
+}
+
+// explain shrinks a story that fails: without the features and the steps that it does not need.
+func explain(p plot, err error) string {
+	want := rule(err)
+	fails := func(q plot) bool {
+		_, err := q.tell()
+		return rule(err) == want
+	}
+	for f := feature(1); f < allFeatures; f <<= 1 {
+		q := p
+		q.has &^= f
+		if fails(q) {
+			p = q
+		}
+	}
+	const steps = 90
+	for size := 16; size > 0; size /= 2 {
+		for begin := 0; begin < steps; begin += size {
+			q := p
+			q.skip = maps.Clone(p.skip)
+			if q.skip == nil {
+				q.skip = map[int]bool{}
+			}
+			for i := begin; i < min(begin+size, steps); i++ {
+				q.skip[i] = true
+			}
+			if len(q.skip) > len(p.skip) && fails(q) {
+				p = q
+			}
+		}
+	}
+	s, last := p.tell()
+	log := s.c.log
+	return fmt.Sprintf("seed %d: %v\n\nshrunk to (UNDERWAY_SEED=%d go test ./member/cloneset/simulation -run TestRandomStories; features %b, steps %v):\n%s\n%v",
+		p.seed, err, p.seed, p.has, kept(p.skip, steps), strings.Join(log[max(len(log)-120, 0):], "\n"), last)
+}
+
+func kept(skip map[int]bool, steps int) []int {
+	var out []int
+	for i := range steps {
+		if !skip[i] {
+			out = append(out, i)
+		}
+	}
+	return slices.Clip(out)
+}
+
+func features() feature {
+	if s := os.Getenv("UNDERWAY_FEATURES"); s != "" {
+		n, _ := strconv.ParseUint(s, 2, 64)
+		return feature(n)
+	}
+	return allFeatures
+}

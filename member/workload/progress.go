@@ -1,0 +1,83 @@
+package workload
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// progress is how far one generation of a workload has come, for spec.progressDeadlineSeconds. It is memory: a restart
+// counts from its first look, and goes on calling late what the status calls late.
+type progress struct {
+	begun      bool
+	generation int64
+	// best are the most that was seen; at is when one of them grew last, by our clock.
+	best marks
+	at   time.Time
+	// reached is set once everything wanted was there: what goes down afterwards is no release that is late.
+	reached bool
+}
+
+// marks grow while a release, or scaling, gets ahead. The largest seen counts, so that a pod that comes and goes is none.
+type marks [6]int32
+
+func marksOf(sum inplace.Summary, replicas int32) marks {
+	return marks{sum.Asked, sum.Updated, sum.UpdatedReady, sum.UpdatedAvailable, min(sum.Available, replicas), -max(sum.Replicas-replicas, replicas-sum.Replicas)}
+}
+
+// follow notes what a pass saw. resting is true while nothing has to get ahead: then time does not count.
+func (p *progress) follow(generation int64, now marks, done, resting bool, at time.Time) {
+	if !p.begun || p.generation != generation {
+		*p = progress{begun: true, generation: generation, best: now, at: at}
+	}
+	for i := range now {
+		if now[i] > p.best[i] {
+			p.best[i], p.at = now[i], at
+		}
+	}
+	p.reached = p.reached || done
+	if resting || p.reached {
+		p.at = at
+	}
+}
+
+// left is how long until the deadline; not positive when it has passed.
+func (p *progress) left(deadline time.Duration, at time.Time) time.Duration {
+	return p.at.Add(deadline).Sub(at)
+}
+
+// progressed brings the page up to what this pass saw and says whether the release is late, or when it will be.
+func (s *observation) progressed(sum inplace.Summary) (late bool, in time.Duration) {
+	want, deadline := s.wanted.Intent, s.wanted.ProgressDeadline
+	p, generation := &s.book.progress, s.obj.GetGeneration()
+	first := !p.begun
+	resting := want.Invalid != "" || want.Paused || want.OnDelete
+	p.follow(generation, marksOf(sum, want.Replicas), sum.Done(want.Replicas), resting, s.now)
+	if was := meta.FindStatusCondition(s.wanted.Status.Conditions, appsv1alpha1.ConditionProgressing); first && was != nil &&
+		was.ObservedGeneration == generation {
+		switch was.Reason {
+		case reasonDeadline:
+			p.at = s.now.Add(-deadline)
+		case reasonAvailable, reasonPartition:
+			p.reached = true
+		}
+	}
+	if deadline <= 0 || resting || p.reached {
+		return false, 0
+	}
+	left := p.left(deadline, s.now)
+	return left <= 0, max(left, 0)
+}
+
+// deadlinePassed is the sentence about a release that is late.
+func deadlinePassed(deadline time.Duration, d inplace.Decision) string {
+	text := fmt.Sprintf("nothing has got ahead for %d s (progressDeadlineSeconds)", int64(deadline.Seconds()))
+	if because := d.Because(); because != "" {
+		text += ": " + because
+	}
+	return text
+}

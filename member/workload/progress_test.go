@@ -1,0 +1,104 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
+)
+
+// TestProgressDeadline: the deadline counts from the last progress (upstream's is one for the whole release), and not while
+// nothing has to get ahead.
+func TestProgressDeadline(t *testing.T) {
+	t.Parallel()
+	type look struct {
+		// after is in seconds since the first look.
+		after    int
+		sum      inplace.Summary
+		late     bool
+		intent   func(*inplace.Intent)
+		deadline time.Duration
+	}
+	updated := func(n, available int32) inplace.Summary {
+		return inplace.Summary{Replicas: 5, Available: available, Updated: n, Asked: n, ExpectedUpdated: 5}
+	}
+	paused := func(in *inplace.Intent) { in.Paused = true }
+	onDelete := func(in *inplace.Intent) { in.OnDelete = true }
+	half := func(in *inplace.Intent) { in.Partition = 3 }
+	held := updated(2, 5)
+	held.ExpectedUpdated = 2
+	cases := map[string][]look{
+		"one pod a minute is never late": {
+			{sum: updated(0, 5)}, {after: 60, sum: updated(1, 4)}, {after: 120, sum: updated(2, 4)}, {after: 180, sum: updated(3, 4)},
+		},
+		"a pod that comes and goes is no progress": {
+			{sum: updated(1, 4)}, {after: 30, sum: updated(1, 5)}, {after: 60, sum: updated(1, 4)}, {after: 80, sum: updated(1, 5)},
+			{after: 120, sum: updated(1, 4), late: true},
+		},
+		"late, and then it goes on": {
+			{sum: updated(1, 4)}, {after: 90, sum: updated(1, 4), late: true}, {after: 100, sum: updated(2, 4)},
+		},
+		"paused":                  {{sum: updated(1, 4)}, {after: 300, sum: updated(1, 4), intent: paused}, {after: 350, sum: updated(1, 4)}},
+		"OnDelete":                {{sum: updated(1, 4), intent: onDelete}, {after: 300, sum: updated(1, 4), intent: onDelete}},
+		"the partition is there":  {{sum: held, intent: half}, {after: 300, sum: held, intent: half}},
+		"a node that dies later":  {{sum: updated(5, 5)}, {after: 300, sum: updated(5, 4)}},
+		"nobody asked for it":     {{sum: updated(1, 4), deadline: -1}, {after: 9000, sum: updated(1, 4), deadline: -1}},
+		"scaling gets ahead, too": {{sum: inplace.Summary{Replicas: 1}}, {after: 80, sum: inplace.Summary{Replicas: 2}}, {after: 160, sum: inplace.Summary{Replicas: 3}}},
+	}
+	for name, looks := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := page()
+			for _, l := range looks {
+				s := seenOf(inplace.Intent{Replicas: 5})
+				s.book, s.now = b, noon.Add(time.Duration(l.after)*time.Second)
+				s.wanted.ProgressDeadline = 90 * time.Second
+				if l.deadline < 0 {
+					s.wanted.ProgressDeadline = 0
+				}
+				if l.intent != nil {
+					l.intent(&s.wanted.Intent)
+				}
+				late, in := s.progressed(l.sum)
+				if late != l.late || late && in != 0 || in < 0 || in > 90*time.Second {
+					t.Errorf("after %d s: late %t, in %s; want %t", l.after, late, in, l.late)
+				}
+			}
+		})
+	}
+}
+
+// TestProgressAfterARestart: what was called late stays late until something gets ahead; what had got there is not counted.
+func TestProgressAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason     string
+		generation int64
+		late       bool
+	}{
+		"late":                     {reason: reasonDeadline, generation: 7, late: true},
+		"late before another spec": {reason: reasonDeadline, generation: 6},
+		"moving":                   {reason: reasonUpdated, generation: 7},
+		"there":                    {reason: reasonAvailable, generation: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := seenOf(inplace.Intent{Replicas: 5})
+			s.book, s.wanted.ProgressDeadline = page(), time.Minute
+			s.wanted.Status.Conditions = []metav1.Condition{{
+				Type: appsv1alpha1.ConditionProgressing, Reason: tc.reason, ObservedGeneration: tc.generation,
+			}}
+			sum := inplace.Summary{Replicas: 5, Available: 4, Updated: 1, ExpectedUpdated: 5}
+			if late, _ := s.progressed(sum); late != tc.late {
+				t.Errorf("late %t, want %t", late, tc.late)
+			}
+			sum.Updated++
+			if late, _ := s.progressed(sum); late {
+				t.Error("late although it got ahead")
+			}
+		})
+	}
+}
