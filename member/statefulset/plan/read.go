@@ -10,7 +10,6 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
-	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/inplace/order"
 	"github.com/underway-dev/underway/inplace/partition"
 )
@@ -137,32 +136,18 @@ func atLeastOne(v *intstr.IntOrString, replicas int32) (int32, error) {
 	return max(n, 1), err
 }
 
-// compare is the order in which pods move: who has begun, then by priority in an unordered update, then from the highest
-// ordinal down.
+// compare is the order in which pods move: by priority in an unordered update, then from the highest ordinal down. The engine
+// puts those first that have begun.
 func compare(rollout appsv1alpha1.StatefulSetRollout) (func(a, b inplace.Pod) int, error) {
-	// Without any fields but the labels order.Priority knows no difference beside the priority.
-	byPriority := func(inplace.Pod, inplace.Pod) int { return 0 }
-	if rollout.Priority != nil {
-		var err error
-		if byPriority, err = order.Priority(rollout.Priority); err != nil {
-			return nil, err
-		}
+	if rollout.Priority == nil {
+		return order.OrdinalDescending, nil
+	}
+	byPriority, err := order.Priority(rollout.Priority)
+	if err != nil {
+		return nil, err
 	}
 	return func(a, b inplace.Pod) int {
-		return cmp.Or(
-			cmp.Compare(begun(b), begun(a)),
-			byPriority(inplace.Pod{Labels: a.Labels}, inplace.Pod{Labels: b.Labels}),
-			order.OrdinalDescending(a, b),
-		)
+		// Of pods that have nothing but labels order.Priority sees no difference beside the priority.
+		return cmp.Or(byPriority(inplace.Pod{Labels: a.Labels}, inplace.Pod{Labels: b.Labels}), order.OrdinalDescending(a, b))
 	}, nil
-}
-
-// begun is 1 for a pod whose hook prepares it for an update, or has let it go for one: another one first would have two of
-// them wait.
-func begun(p inplace.Pod) int {
-	state, _ := hooks.Of(p.Labels)
-	if state == hooks.PreparingUpdate || state == hooks.Updating {
-		return 1
-	}
-	return 0
 }

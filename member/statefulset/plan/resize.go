@@ -100,7 +100,9 @@ func (s *scaling) movers() []*member {
 		compare = order.Default
 	}
 	sorted := func(a, b *member) int {
-		return cmp.Or(order.DrainedFirst(*a.pod, *b.pod), compare(*a.pod, *b.pod), order.Name(*a.pod, *b.pod))
+		return cmp.Or(
+			order.DrainedFirst(*a.pod, *b.pod), cmp.Compare(one(begun(b.pod)), one(begun(a.pod))), compare(*a.pod, *b.pod), order.Name(*a.pod, *b.pod),
+		)
 	}
 	slices.SortFunc(moved, sorted)
 	slices.SortFunc(old, sorted)

@@ -192,11 +192,17 @@ func (s *scaling) transit() {
 		}
 	}
 	for _, m := range slices.Backward(s.members) {
-		if room > 0 && m.stays() && !m.updated && (begun(*m.pod) > 0 || m.pod.Gate == inplace.GateFalse) {
+		if room > 0 && m.stays() && !m.updated && begun(m.pod) {
 			m.fresh = true
 			room--
 		}
 	}
+}
+
+// begun reports whether a pod is on its way to another revision: out of service because of us, or in the hands of its hook.
+func begun(p *inplace.Pod) bool {
+	state, _ := hooks.Of(p.Labels)
+	return p.Gate == inplace.GateFalse || state == hooks.PreparingUpdate || state == hooks.Updating
 }
 
 // standstill reports whether no pod may move at all.
@@ -209,19 +215,24 @@ func (s *scaling) budget() {
 	floor := int(s.Intent.Replicas - s.Intent.MaxUnavailable)
 	s.spareAvailable, s.spareServing = -floor, -floor
 	for _, m := range s.members {
-		if m.wanted && m.available {
-			s.spareAvailable++
-		}
-		if m.serves {
-			s.spareServing++
-		}
+		s.spareAvailable += one(m.wanted && m.available)
+		s.spareServing += one(m.serves)
 	}
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // counts are the pods that keep their slots, by revision.
 type counts struct {
 	// old and fresh are all of them, high those of the positions beyond the partition.
 	old, fresh, high int64
+	// departing are pods of the update revision that are to go and are still there: they run it until they are gone.
+	departing int64
 }
 
 func (c *counts) add(position, partition int64, fresh bool) {
@@ -239,18 +250,21 @@ func (c *counts) add(position, partition int64, fresh bool) {
 func (s *scaling) staying() counts {
 	var c counts
 	for _, m := range s.members {
-		if m.stays() {
+		switch {
+		case m.stays():
 			c.add(m.position, int64(s.Intent.Partition), m.fresh)
+		case m.updated && !m.deleted:
+			c.departing++
 		}
 	}
 	return c
 }
 
 // updates reports whether a new pod at that position comes at the update revision. In order the position says it, and the
-// number of pods that are there already as well: a slot may have moved (reserveOrdinals), and a grant is never exceeded.
+// number of pods that are there already as well: a slot may have another position (reserveOrdinals), and a grant is never exceeded.
 // Unordered the number of old pods alone does.
 func (s *scaling) updates(position int64, c counts) bool {
-	granted := c.fresh < int64(s.Intent.Grant())
+	granted := c.fresh+c.departing < int64(s.Intent.Grant())
 	if s.Strategy.Unordered {
 		return granted && c.old >= int64(s.Intent.Partition)
 	}
