@@ -35,6 +35,9 @@ func (s *scaling) clearOne(m *member) {
 		s.later(left)
 		return
 	}
+	if !s.untied(m) {
+		return
+	}
 	m.deleted = true
 	s.out.Deletes = append(s.out.Deletes, inplace.Delete{Ref: m.pod.Ref, Because: "it has finished and will not run again"})
 }
@@ -132,7 +135,7 @@ func (s *scaling) deleteAsked() {
 	blocked := 0
 	for _, m := range slices.Backward(s.members) {
 		switch {
-		case !m.wanted || m.stays() || m.deleted:
+		case !m.wanted || m.stays() || m.deleted || !s.untied(m):
 		case m.preparing && !m.restored:
 			s.leave(m, "its preDelete hook has let it go")
 		case !s.take(m):

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,9 @@ func (s *scaling) own() {
 			}
 			s.ownOne(m, c, toPod)
 		}
+		if m.tied && m.pod.Active() {
+			s.fixed(m, tiedText)
+		}
 	}
 	s.tellRetained()
 }
@@ -51,6 +55,7 @@ func (s *scaling) ownOne(m *member, c *Claim, toPod bool) {
 			}
 		case o.Kind == "Pod" && o.Name == m.pod.Name:
 			is := toPod && o.UID == m.pod.UID
+			m.tied = m.tied || !toPod && o.UID == m.pod.UID
 			hasPod = hasPod || is
 			changed = changed || !is
 			if is {
@@ -76,6 +81,25 @@ func (s *scaling) ownOne(m *member, c *Claim, toPod bool) {
 	s.patchClaim(c, because).Owners = owners
 }
 
+// tiedText says why a pod that was condemned and is wanted again is not deleted at once.
+const tiedText = "a claim names it as owner, and would go with it; that is taken back first"
+
+// untied reports whether the pod may be deleted as far as claims go that are to outlive it.
+func (s *scaling) untied(m *member) bool {
+	if m.tied {
+		s.waits.Add(inplace.HoldClaim, 1, "pods are not deleted yet: "+tiedText)
+	}
+	return !m.tied
+}
+
+// fixed keeps a pod from moving.
+func (s *scaling) fixed(m *member, why string) {
+	if s.out.Fixed == nil {
+		s.out.Fixed = map[string]string{}
+	}
+	s.out.Fixed[m.pod.Name] = cmp.Or(s.out.Fixed[m.pod.Name], why)
+}
+
 // patchClaim is the patch of a claim in this pass.
 func (s *scaling) patchClaim(c *Claim, because string) *ClaimPatch {
 	i := slices.IndexFunc(s.out.ClaimPatches, func(p ClaimPatch) bool { return p.Name == c.Name })
@@ -88,6 +112,9 @@ func (s *scaling) patchClaim(c *Claim, because string) *ClaimPatch {
 
 // marked reports whether the claims of a condemned pod are seen to go with it, where they are to.
 func (s *scaling) marked(m *member) bool {
+	if !s.untied(m) {
+		return false
+	}
 	if !s.Strategy.DeleteScaled || s.volumes.Empty() {
 		return true
 	}

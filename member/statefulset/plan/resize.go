@@ -72,10 +72,7 @@ func (s *scaling) resize() {
 func (s *scaling) fix(m *member, why string, look bool) {
 	moves := !m.updated && m.pod.InService()
 	if moves {
-		if s.out.Fixed == nil {
-			s.out.Fixed = map[string]string{}
-		}
-		s.out.Fixed[m.pod.Name] = why
+		s.fixed(m, why)
 	}
 	if moves || look {
 		s.waits.Add(inplace.HoldClaim, 1, why)

@@ -54,8 +54,8 @@ type Result struct {
 	Condemned []string
 	// AbsentNew is how many of the pods that are wanted, and neither there nor created now, will come at the update revision.
 	AbsentNew int32
-	// Fixed is pod name to why a pod that serves is not moved yet: its claims, or those of one before it, are resized first. It
-	// keeps its place in the grant.
+	// Fixed is pod name to why a pod is not moved yet: its claims, or those of one before it, are resized first, or one of them
+	// would go with it. It keeps its place in the grant.
 	Fixed map[string]string
 	// ClaimPatches change claims that exist.
 	ClaimPatches []ClaimPatch
@@ -102,6 +102,8 @@ type member struct {
 	serves, available bool
 	// deleted in this pass.
 	deleted bool
+	// tied: a claim names it as owner that is to outlive it. It is not deleted before that is mended.
+	tied bool
 }
 
 // stays reports whether the pod keeps its slot as far as this pass knows.
