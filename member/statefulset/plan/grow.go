@@ -31,7 +31,7 @@ func (s *scaling) grow() {
 		switch {
 		case missing <= 0 || tries >= crowd.PerPass:
 			return
-		case m != nil && (s.Strategy.Parallel || m.stays() && m.available && !m.restored):
+		case m != nil && (s.Strategy.Parallel || m.isThere()):
 			continue
 		case m != nil:
 			s.waits.Add(inplace.HoldScale, missing, fmt.Sprintf("OrderedReady: pods to create wait for %s, which comes before them: %s", m.pod.Name, m.why()))
@@ -53,6 +53,12 @@ func (s *scaling) grow() {
 	}
 }
 
+// isThere reports whether OrderedReady need not wait for the pod. One that was asked to go and waits for the budget is there:
+// it would wait for those that wait for it.
+func (m *member) isThere() bool {
+	return m.pod.Active() && m.available && !m.deleted && !m.preparing
+}
+
 // why says in a word what keeps the pods after this one waiting.
 func (m *member) why() string {
 	switch {
@@ -60,7 +66,7 @@ func (m *member) why() string {
 		return "it is terminating"
 	case m.pod.Phase == inplace.PhaseTerminal:
 		return "it has finished"
-	case !m.stays():
+	case m.deleted || m.preparing:
 		return "it is to go"
 	case !m.pod.Ready:
 		return "it is not ready"

@@ -175,14 +175,27 @@ func held2(r Result, kind inplace.HoldKind) string {
 }
 
 // next does what the reconciler is to do with a Result: who should exist, then who moves. What the engine does not know yet
-// (DESIGN.md, wanted) stands in here: it is not shown condemned pods, and pods in Fixed are not written.
+// (DESIGN.md, wanted) stands in here: condemned pods that are available are taken off the budget, and pods in Fixed are not
+// written.
 func next(in Input) (Result, inplace.Decision) {
 	r := Scale(in)
 	intent := in.Intent
 	intent.RecreateOnly = Outdated(in.Templates, in.Pods)
 	intent.Population = r.Population
-	seen := slices.DeleteFunc(slices.Clone(in.Pods), func(p inplace.Pod) bool { return slices.Contains(r.Condemned, p.Name) })
-	d := engine.Next(intent, seen, in.Now)
+	goes := map[string]bool{}
+	for _, x := range r.Deletes {
+		goes[x.Name] = true
+	}
+	for _, x := range r.Patches {
+		goes[x.Name] = true
+	}
+	for i := range in.Pods {
+		p := &in.Pods[i]
+		if p.Active() && p.Available && !goes[p.Name] && slices.Contains(r.Condemned, p.Name) {
+			intent.MaxUnavailable--
+		}
+	}
+	d := engine.Next(intent, in.Pods, in.Now)
 	fixed := func(name string) bool { return r.Fixed[name] != "" }
 	d.Patches = slices.DeleteFunc(d.Patches, func(x inplace.Patch) bool {
 		return fixed(x.Name) && (x.Kind == inplace.PatchDrain || x.Kind == inplace.PatchUpdate)

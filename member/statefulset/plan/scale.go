@@ -54,8 +54,8 @@ type Result struct {
 	Condemned []string
 	// AbsentNew is how many of the pods that are wanted, and neither there nor created now, will come at the update revision.
 	AbsentNew int32
-	// Fixed is pod name to why a pod is not moved yet: its claims, or those of one before it, are resized first, or one of them
-	// would go with it. It keeps its place in the grant.
+	// Fixed is pod name to why a pod is not moved yet: its claims, or those of one before it, are resized first, one of them would
+	// go with it, or one before it waits for the budget. It keeps its place in the grant.
 	Fixed map[string]string
 	// ClaimPatches change claims that exist.
 	ClaimPatches []ClaimPatch
@@ -82,6 +82,7 @@ func Scale(in Input) Result {
 	s.shrink()
 	s.deleteAsked()
 	s.grow()
+	s.keepOrder()
 	s.resize()
 	s.tell()
 	return s.finish()
@@ -282,6 +283,24 @@ func (s *scaling) absentNew(c counts) int32 {
 		will = int64(in.Replicas) - c.old - c.fresh - max(int64(in.Partition)-c.old, 0)
 	}
 	return int32(max(min(will, int64(in.Grant())-c.fresh), 0)) //nolint:gosec // at most Replicas
+}
+
+// keepOrder keeps pods from overtaking. The engine lets a pod that serves and is not available yet go where the budget is
+// spent, because it makes no more of them unavailable; in order, one above it that waits for the budget goes first.
+func (s *scaling) keepOrder() {
+	if s.Strategy.Unordered || s.standstill() {
+		return
+	}
+	before := ""
+	for _, m := range slices.Backward(s.members) {
+		switch {
+		case !m.stays() || m.updated || begun(m.pod) || !m.pod.InService():
+		case m.available:
+			before = cmp.Or(before, m.pod.Name)
+		case before != "":
+			s.fixed(m, fmt.Sprintf("pods move in order, and %s comes first", before))
+		}
+	}
 }
 
 // tell says what somebody should look at: pods that should be gone, pods without an ordinal.
