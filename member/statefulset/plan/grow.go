@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -15,6 +16,9 @@ import (
 
 // maxHostName is the longest host name, which a pod's name is here.
 const maxHostName = 63
+
+// takenFor is when to look again at a name that somebody else uses: nothing else tells when it is free.
+const takenFor = 30 * time.Second
 
 // grow creates missing pods, the lowest ordinal first: with OrderedReady one, when all before it are available, with Parallel
 // as many as scaleStrategy.maxUnavailable lets.
@@ -140,6 +144,7 @@ func (s *scaling) create(ordinal int64, fresh bool) bool {
 func (s *scaling) obstacle(name string, ordinal int64) (kind inplace.HoldKind, why string) {
 	switch {
 	case s.Taken[name]:
+		s.later(takenFor)
 		return inplace.HoldScale, "somebody else's pod has the name, and is not touched; delete it, or reserve its ordinal"
 	case len(name) > maxHostName:
 		return inplace.HoldScale, fmt.Sprintf("a host name has at most %d characters; shorten the name of the StatefulSet", maxHostName)

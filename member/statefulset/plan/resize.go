@@ -49,7 +49,7 @@ func (s *scaling) resize() {
 	for _, m := range movers {
 		state, why := s.size(m)
 		if state == small {
-			if room > 0 {
+			if room > 0 && len(s.out.ClaimPatches) < crowd.PerPass {
 				room--
 				s.enlarge(m)
 			}
