@@ -227,6 +227,10 @@ func TestResize(t *testing.T) {
 			resize + "podManagementPolicy: Parallel, replicas: 4, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}", all(4),
 			claims("1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi"), map[string]bool{"fast": true}, "data-web-2 request=2Gi; data-web-3 request=2Gi", "", "",
 		},
+		"nobody overtakes one whose claims are resized": {
+			resize + "podManagementPolicy: Parallel, replicas: 3, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}", all(3),
+			claims("2Gi/2Gi", "2Gi/2Gi", "1Gi/1Gi"), map[string]bool{"fast": true}, "data-web-2 request=2Gi", "", "the claims of web-2 are resized first",
+		},
 		"those that stay old keep their size": {
 			resize + "replicas: 3, updateStrategy: {rollingUpdate: {partition: 2}}", all(3, 2), claims("1Gi/1Gi", "1Gi/1Gi", "2Gi/2Gi"), map[string]bool{"fast": true}, "", "", "",
 		},
