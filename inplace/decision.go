@@ -51,6 +51,8 @@ type Patch struct {
 	// puts the entries of a list into the order in which it names them, and the API server refuses another order: a patch
 	// that names two containers of one list needs it.
 	Order []string
+	// Kruise is what KruisePodReady becomes in the same request; nil: it stays. Return only.
+	Kruise *KruiseReady
 	// Metadata carries labels, annotations and finalizers, the revision labels and the state annotation among them.
 	Metadata MetadataChange
 	// Because is one sentence.
@@ -118,6 +120,8 @@ const (
 	HoldPaused HoldKind = "Paused"
 	// HoldOnDelete: pods move when somebody deletes them.
 	HoldOnDelete HoldKind = "OnDelete"
+	// HoldHook: pods wait for somebody else's label or finalizer (spec.lifecycle).
+	HoldHook HoldKind = "Hook"
 	// HoldPartition: the partition keeps pods where they are.
 	HoldPartition HoldKind = "Partition"
 	// HoldBudget: as many pods are unavailable as may be.
@@ -130,8 +134,6 @@ const (
 	HoldProof HoldKind = "Proof"
 	// HoldResize: the node has no room for the new cpu or memory yet (Deferred), or the resize is not finished.
 	HoldResize HoldKind = "Resize"
-	// HoldHook: pods wait for somebody else's label or finalizer (spec.lifecycle).
-	HoldHook HoldKind = "Hook"
 	// HoldClaim: new pods wait for the claims of pods that are not gone yet.
 	HoldClaim HoldKind = "Claim"
 	// HoldScale: pods to create or delete cannot be, and somebody should look at it.

@@ -88,6 +88,10 @@ type Pod struct {
 	// GateSince is the last transition of the gate's condition, by the clock of the agent that wrote it.
 	GateSince time.Time
 
+	// Kruise is what the condition KruisePodReady is to say once OpenKruise's lifecycle hooks, of whose work we take over,
+	// do not hold the pod any more; nil where they do not, or the pod has no such gate.
+	Kruise *KruiseReady
+
 	// State is the parsed annotation of the last in-place update, nil when there is none.
 	State *State
 	// StateProblem says why the annotation cannot be read. Then State is nil and what the pod runs is unknown.
@@ -116,6 +120,13 @@ type Pod struct {
 	SpecifiedDelete bool
 	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost, 0 where absent or unreadable.
 	DeletionCost int32
+}
+
+// KruiseReady is the condition KruisePodReady.
+type KruiseReady struct {
+	// Ready is its status; Message the JSON list of those who hold the pod, empty when nobody does.
+	Ready   bool
+	Message string
 }
 
 // Seen are moments on our own clock, kept by the caller in memory (podview.Memory). They start anew when the agent

@@ -120,12 +120,13 @@ func (s *supervisor) run(ctx context.Context, kinds []runnable) error {
 type watches struct {
 	pods, claims workload.Feed
 	ofClaims     cache.Informer
+	nodes        *workload.Nodes
 }
 
 // watch waits for the informers that every kind needs. That of claims is not waited for: where the agent may not read them
 // yet (its rights are older than it is), workloads without claims go on.
 func watch(ctx context.Context, c cache.Cache) (watches, error) {
-	var w watches
+	w := watches{nodes: workload.NewNodes(c)}
 	pods, err := c.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
 		return w, fmt.Errorf("watching pods: %w", err)
@@ -158,7 +159,7 @@ func feed(informer cache.Informer) (workload.Feed, error) {
 // controller builds the controller of one kind.
 func (s *supervisor) controller(k runnable, c cache.Cache, w watches) (controller.Controller, error) {
 	r := workload.New(workload.Options{
-		Kind: k.Kind, Resource: k.resource, Cache: c, PodsVersion: w.pods.Version, Claims: w.claims, Live: s.live,
+		Kind: k.Kind, Resource: k.resource, Cache: c, PodsVersion: w.pods.Version, Claims: w.claims, Nodes: w.nodes, Live: s.live,
 		Events: s.events, Clock: s.Clock, Metrics: s.counters, Extended: k.ours, NoResize: s.noResize,
 	})
 	one, err := controller.NewUnmanaged(k.resource.Plural, controller.Options{

@@ -2,6 +2,7 @@ package imagediff_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -211,6 +212,37 @@ func FuzzParseImage(f *testing.F) {
 		}
 		if twice := imagediff.ParseImage(once.String()); twice != once {
 			t.Errorf("%q: %+v, then %+v", name, once, twice)
+		}
+	})
+}
+
+// FuzzBetween: templates of anybody never panic; what does not change is no change, and an image that is named in the change
+// is the newer one.
+func FuzzBetween(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"spec":{"containers":[{"name":"web","image":"a"}]}}`, `{"spec":{"containers":[{"name":"web","image":"b"}]}}`},
+		{`{"metadata":{"labels":{"a":"b"}},"spec":{}}`, `{"metadata":{"labels":null},"spec":{"containers":[]}}`},
+		{`{"spec":{"initContainers":[{"name":"s","image":"a","restartPolicy":"Always"}]}}`, `{"spec":{"initContainers":[{"name":"s","image":1}]}}`},
+		{`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"1"}}}]}}`, `{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":[]}}}]}}`},
+		{`{}`, `[]`},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, older, newer []byte) {
+		if change, err := imagediff.Between(older, older); err == nil && !change.Empty() {
+			t.Errorf("%s differs from itself: %+v", older, change)
+		}
+		change, err := imagediff.Between(older, newer)
+		if err != nil {
+			if !change.Empty() {
+				t.Errorf("refused, and a change: %+v", change)
+			}
+			return
+		}
+		for name, image := range change.Images {
+			if name == "" || image == "" || !strings.Contains(string(newer), "image") {
+				t.Errorf("%q to %q", name, image)
+			}
 		}
 	})
 }

@@ -187,3 +187,33 @@ func FuzzOld(f *testing.F) {
 		}
 	})
 }
+
+// FuzzBudget: budgets are inside their bounds, round in the direction they should, and are 0 where they cannot be read.
+func FuzzBudget(f *testing.F) {
+	for _, seed := range []string{"", "%", "5", "0%", "1%", "20%", "99.99%", "100%", "100.0%", "150%", "-1%", "1e1%", "+5%", ".5%", "999999999999999%", "00000000000000000", "٣%"} {
+		f.Add(seed, int32(10), int32(0))
+		f.Add(seed, int32(3), int32(1))
+	}
+	f.Fuzz(func(t *testing.T, s string, replicas, surge int32) {
+		up, err := partition.MaxUnavailable(text(s), 0, replicas)
+		down, errDown := partition.MaxUnavailable(text(s), max(surge, 1), replicas)
+		most, errSurge := partition.MaxSurge(text(s), replicas)
+		old, errOld := partition.Old(text(s), replicas)
+		if (err != nil) != (errDown != nil) || (err != nil) != (errSurge != nil) || (err != nil) != (errOld != nil) || (err != nil) != (partition.Check(text(s)) != nil) {
+			t.Fatalf("%q can be read by some: %v, %v, %v, %v", s, err, errDown, errSurge, errOld)
+		}
+		if err != nil {
+			if up+down+most+old != 0 {
+				t.Errorf("%q: an error and the numbers %d, %d, %d, %d", s, up, down, most, old)
+			}
+			if !strings.Contains(err.Error(), "write ") {
+				t.Errorf("%q: %v names no remedy", s, err)
+			}
+			return
+		}
+		whole := max(replicas, 0)
+		if down < 0 || up < down || up > down+1 || up > whole || most < up || old > up {
+			t.Errorf("%q of %d: down %d, up %d, surge %d, old %d", s, replicas, down, up, most, old)
+		}
+	})
+}

@@ -25,7 +25,7 @@ func ParsePercent(text string) (Percent, error) {
 		return Percent{}, errors.New(`is empty: write a number such as 5 or a percent such as "50%"`)
 	}
 	if len(text) > maxLength {
-		return Percent{}, fmt.Errorf("%q is longer than %d characters", text[:maxLength]+"...", maxLength)
+		return Percent{}, fmt.Errorf("%q is longer than %d characters: write a percent such as \"50%%\"", text[:maxLength]+"...", maxLength)
 	}
 	body, ok := strings.CutSuffix(text, "%")
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/inplace/plan"
 	"github.com/underway-dev/underway/inplace/podview"
 	"github.com/underway-dev/underway/inplace/step"
@@ -27,7 +28,9 @@ type agent struct {
 	// faults is off in the final phase.
 	faults     bool
 	refusedNow bool
-	log        []string
+	// lagged is set when the last observation was not the newest of everything.
+	lagged bool
+	log    []string
 }
 
 func (a *agent) logf(format string, args ...any) {
@@ -40,11 +43,13 @@ func (a *agent) logf(format string, args ...any) {
 // observe sees every pod at some version not older than the agent's own writes.
 func (a *agent) observe(minReady int32) []inplace.Pod {
 	var out []inplace.Pod
+	a.lagged = false
 	for _, name := range a.w.names() {
 		p := a.w.pods[name]
 		at := len(p.versions) - 1
 		if a.faults && p.own < at {
 			at = p.own + a.w.rng.IntN(at-p.own+1)
+			a.lagged = a.lagged || at < len(p.versions)-1
 		}
 		pod := p.versions[at]
 		if pod == nil {
@@ -72,26 +77,33 @@ func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error
 	pods := a.observe(minReady)
 	in.Population = scale(in, pods)
 	d := plan.Next(in, pods, a.w.now)
-	if err := a.checkBudget(in, pods, d); err != nil {
+	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), a.act(in, d)); err != nil {
 		return d, err
 	}
-	if err := a.checkProven(pods); err != nil {
-		return d, err
+	if a.faults && !a.lagged {
+		return d, a.checkUndone(in, d, minReady)
 	}
+	return d, nil
+}
+
+// act carries a decision out.
+func (a *agent) act(in inplace.Intent, d inplace.Decision) error {
 	for _, c := range d.Creates {
 		if err := a.doCreate(in, c); err != nil {
-			return d, err
+			return err
 		}
 	}
 	for _, x := range d.Deletes {
-		a.doDelete(x)
+		if err := a.doDelete(in, x); err != nil {
+			return err
+		}
 	}
 	for _, p := range d.Patches {
 		if err := a.doPatch(in, p); err != nil {
-			return d, err
+			return err
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // restarts reports whether a patch starts a container anew.
@@ -116,13 +128,19 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 	for _, x := range in.Population.Deletes {
 		leaving[x.Name] = true
 	}
+	for _, x := range in.Population.Patches {
+		leaving[x.Name] = true
+	}
 	for _, x := range d.Deletes {
 		down[x.Name] = !leaving[x.Name]
 	}
+	asked := map[string]bool{}
 	for _, p := range d.Patches {
-		down[p.Name] = p.Kind == inplace.PatchDrain || a.restarts(p)
+		down[p.Name] = p.Kind == inplace.PatchDrain || a.restarts(p) || written(p) == hooks.PreparingDelete
+		asked[p.Name] = written(p) == hooks.PreparingUpdate || written(p) == hooks.Updating
 	}
 	available, taken, bare, fresh, seen := int32(0), 0, 0, 0, map[string]bool{}
+	held, heldTaken := int32(0), 0
 	for _, p := range pods {
 		if seen[p.Name] || leaving[p.Name] || !p.Active() {
 			continue
@@ -130,20 +148,29 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 		seen[p.Name] = true
 		serves := p.Ready && p.Gate != inplace.GateFalse
 		unsettled := a.unsettled(p)
-		patched := down[p.Name] && slices.ContainsFunc(d.Patches, func(x inplace.Patch) bool { return x.Name == p.Name })
+		state, _ := hooks.Of(p.Labels)
+		waits := state == hooks.PreparingUpdate && serves
+		patched := down[p.Name] && slices.ContainsFunc(d.Patches, func(x inplace.Patch) bool { return x.Name == p.Name && a.restarts(x) })
 		bare += count(p.Gate == inplace.GateNone && (unsettled || (patched && p.Ready)))
 		fresh += count(p.Gate == inplace.GateNone && patched && p.Ready && !unsettled)
 		switch {
 		case down[p.Name] && serves && unsettled:
 			// Its next batch, or another target: it is down already as far as the budget goes.
-		case down[p.Name] && serves:
+		case down[p.Name] && waits:
+			heldTaken++
+		case down[p.Name] && serves, asked[p.Name] && p.Available && !unsettled:
 			taken++
+		case waits:
+			held++
 		case p.Available && !unsettled:
 			available++
 		}
 	}
 	if taken > 0 && available < in.Replicas-in.MaxUnavailable {
-		return fmt.Errorf("took down %d pods that serve; %d stay available of %d with maxUnavailable %d", taken, available, in.Replicas, in.MaxUnavailable)
+		return fmt.Errorf("took down %d pods that serve; %d stay available of %d with maxUnavailable %d: %+v", taken, available, in.Replicas, in.MaxUnavailable, d)
+	}
+	if heldTaken > 0 && available+held < in.Replicas-in.MaxUnavailable {
+		return fmt.Errorf("took down %d pods that their hooks let go; %d stay in service of %d with maxUnavailable %d", heldTaken, available+held, in.Replicas, in.MaxUnavailable)
 	}
 	if bare > 1 && fresh > 0 {
 		return fmt.Errorf("%d pods without a gate are patched and not proven, %d of them now: %+v", bare, fresh, d.Patches)
@@ -215,7 +242,7 @@ func (a *agent) checkGrant(in inplace.Intent, rev string) error {
 func (a *agent) count(rev string) int32 {
 	n := int32(0)
 	for _, p := range a.w.live() {
-		if pod := p.truth(); pod.DeletionTimestamp == nil && pod.Labels[appsv1alpha1.LabelPodRevision] == rev {
+		if pod := p.truth(); pod.DeletionTimestamp == nil && pod.Labels[appsv1alpha1.LabelPodRevision] == rev && stateOf(pod) != hooks.PreparingDelete {
 			n++
 		}
 	}
@@ -233,6 +260,7 @@ func (a *agent) doCreate(in inplace.Intent, c inplace.Create) error {
 		a.logf("create %s: exists", name)
 		return nil
 	}
+	maps.Copy(a.w.pods[name].truth().Labels, c.Object.GetLabels())
 	a.logf("create %s at %s", name, c.Revision)
 	return a.checkGrant(in, c.Revision)
 }
@@ -246,14 +274,18 @@ func (a *agent) current(ref inplace.Ref) *simPod {
 	return p
 }
 
-func (a *agent) doDelete(x inplace.Delete) {
+func (a *agent) doDelete(in inplace.Intent, x inplace.Delete) error {
 	p := a.current(x.Ref)
 	if p == nil || a.answer() == lostRequest {
-		return
+		return nil
+	}
+	if asks(in.Lifecycle, func(l *appsv1alpha1.Lifecycle) *appsv1alpha1.LifecycleHook { return l.PreDelete }) && p.truth().Labels["keep"] == "true" {
+		return fmt.Errorf("%s is deleted while its preDelete hook holds it", x.Name)
 	}
 	a.logf("delete %s: %s", x.Name, x.Because)
 	a.w.write(p, func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(a.w.now)) })
 	p.own = len(p.versions) - 1
+	return nil
 }
 
 func (a *agent) doPatch(in inplace.Intent, x inplace.Patch) error {
@@ -267,17 +299,17 @@ func (a *agent) doPatch(in inplace.Intent, x inplace.Patch) error {
 	}
 	before := p.truth()
 	a.logf("%s %s -> %s (rv %s): %s", x.Kind, x.Name, x.To, x.ResourceVersion, x.Because)
-	if err := a.checkPatch(in, p, x); err != nil {
+	if err := cmp.Or(a.checkPatch(in, p, x), a.checkHook(in, p.truth(), x)); err != nil {
 		return err
 	}
 	switch x.Kind {
 	case inplace.PatchDrain:
-		a.gate(p, corev1.ConditionFalse)
+		a.gate(p, corev1.ConditionFalse, x.Metadata)
 	case inplace.PatchReturn:
 		if err := a.checkReturn(p); err != nil {
 			return err
 		}
-		a.gate(p, corev1.ConditionTrue)
+		a.gate(p, corev1.ConditionTrue, x.Metadata)
 	case inplace.PatchUpdate, inplace.PatchRepair, inplace.PatchState:
 		a.update(p, x)
 		if first == done && len(x.Resources) > 0 && a.answer() != lostRequest {
@@ -307,7 +339,8 @@ func (a *agent) checkPatch(in inplace.Intent, p *simPod, x inplace.Patch) error 
 	if gated && a.restarts(x) && isReady(pod) {
 		return fmt.Errorf("%s is patched while it is Ready", x.Name)
 	}
-	if x.Kind == inplace.PatchDrain && a.harmless(in, pod) {
+	hooked := written(x) != hooks.None || stateOf(pod) == hooks.PreparingUpdate || stateOf(pod) == hooks.PreparingDelete
+	if x.Kind == inplace.PatchDrain && !hooked && a.harmless(in, pod) {
 		return fmt.Errorf("%s is drained for what restarts nothing", x.Name)
 	}
 	for i := range pod.Spec.Containers {
@@ -382,8 +415,10 @@ func (a *agent) checkTarget(p *simPod, x inplace.Patch) error {
 	return nil
 }
 
-func (a *agent) gate(p *simPod, status corev1.ConditionStatus) {
+func (a *agent) gate(p *simPod, status corev1.ConditionStatus, m inplace.MetadataChange) {
 	a.w.write(p, func(pod *corev1.Pod) {
+		merge(pod.Labels, m.Labels)
+		merge(pod.Annotations, m.Annotations)
 		setCondition(&pod.Status, appsv1alpha1.ConditionInPlaceUpdateReady, status, a.w.now)
 	})
 }
@@ -484,49 +519,6 @@ func (a *agent) checkRestarts() error {
 	return nil
 }
 
-// scale is a workload's scaling in its simplest right form.
-func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
-	var out inplace.Population
-	used, older, newer := map[string]bool{}, []inplace.Pod{}, []inplace.Pod{}
-	for _, p := range pods {
-		if used[p.Name] {
-			continue
-		}
-		used[p.Name] = true
-		switch {
-		case !p.Active():
-		case p.Revision == in.Update.Name:
-			newer = append(newer, p)
-		default:
-			older = append(older, p)
-		}
-	}
-	missing := int(in.Replicas) - len(older) - len(newer)
-	for n := range max(missing, 0) {
-		rev := in.Update
-		if n < int(in.Partition)-len(older) || in.Invalid != "" {
-			rev = in.Current
-		}
-		i := 0
-		for used[fmt.Sprintf("p-%d", i)] {
-			i++
-		}
-		name := fmt.Sprintf("p-%d", i)
-		used[name] = true
-		out.Creates = append(out.Creates, inplace.Create{Object: object(name), Revision: rev.Name})
-	}
-	for range max(-missing, 0) {
-		from := &newer
-		if len(older) > int(in.Partition) || len(newer) == 0 {
-			from = &older
-		}
-		slices.SortFunc(*from, func(a, b inplace.Pod) int { return cmp.Compare(a.Name, b.Name) })
-		out.Deletes = append(out.Deletes, inplace.Delete{Ref: (*from)[0].Ref, Because: "scaled in"})
-		*from = (*from)[1:]
-	}
-	return out
-}
-
 // settle lets everybody act on everything, without faults, until nothing is written any more.
 func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, error) {
 	a.faults, a.w.calm = false, true
@@ -538,6 +530,7 @@ func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, err
 		for _, name := range slices.Sorted(maps.Keys(a.w.pods)) {
 			a.w.kubelet(a.w.pods[name])
 			a.w.endpoints(a.w.pods[name])
+			a.w.hook(a.w.pods[name])
 		}
 		before := a.w.rv
 		view := fmt.Sprint(a.w.rv)
@@ -577,5 +570,5 @@ func (a *agent) settle(in inplace.Intent, minReady int32) (inplace.Decision, err
 			return last, err
 		}
 	}
-	return inplace.Decision{}, fmt.Errorf("it never ends")
+	return inplace.Decision{}, fmt.Errorf("it never ends: %d of %d, maxUnavailable %d; %+v", in.Partition, in.Replicas, in.MaxUnavailable, d)
 }

@@ -6,7 +6,10 @@
 // Invariants, checked after every step of the random releases in invariants_test.go:
 //   - no pod that serves is taken down while what was seen shows the budget spent: at least Replicas-MaxUnavailable
 //     pods stay available, counting missing, terminating, drained and not-ready pods alike as unavailable;
-//   - pods asked to run the update revision are never moved beyond Replicas-Partition, pods being created counted;
+//   - pods asked to run the update revision are never moved beyond Replicas-Partition, pods being created counted, and those
+//     that were asked to go as long as they are there;
+//   - no pod is moved or recreated while a lifecycle hook holds it, and in the end none is left in a state of its hooks;
+//   - what one pass begins the next does not take back, as long as nothing else changes;
 //   - when nothing changes any more, nothing is written any more.
 //
 // A pod that is not Ready may be moved without spending budget, so that a broken release can always be fixed forward.

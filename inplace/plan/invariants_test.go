@@ -113,8 +113,11 @@ func (s *story) begin() {
 	s.numbers()
 	s.previous = s.in
 	s.a.grants[first.Name] = 1 << 30
+	s.in.Lifecycle = s.lifecycle()
 	for i := range s.in.Replicas {
-		s.a.w.create(fmt.Sprintf("p-%d", i), first, s.a.w.spec(s.a.w.builds[first.Name]))
+		name := fmt.Sprintf("p-%d", i)
+		s.a.w.create(name, first, s.a.w.spec(s.a.w.builds[first.Name]))
+		s.a.w.pods[name].truth().Labels["lb"], s.a.w.pods[name].truth().Labels["keep"] = "true", "true"
 	}
 }
 
@@ -154,6 +157,9 @@ func (s *story) numbers() {
 		s.in.NoResize = "the API server serves no pods/resize"
 	}
 	s.a.w.room, s.a.w.quota = s.rng.IntN(3) > 0, s.rng.IntN(3) == 0
+	if s.rng.IntN(8) == 0 {
+		s.in.Lifecycle = s.lifecycle()
+	}
 	s.in.Invalid = ""
 	if s.rng.IntN(20) == 0 {
 		s.in.Invalid = "spec.updateStrategy.partition: nonsense"
@@ -178,6 +184,10 @@ func (s *story) event() {
 		p = live[s.rng.IntN(len(live))]
 	}
 	switch k := s.rng.IntN(100); {
+	case k < 5 && p != nil && s.rng.IntN(8) == 0:
+		w.meddle(p)
+	case k < 10 && p != nil:
+		w.hook(p)
 	case k < 45 && p != nil:
 		w.kubelet(p)
 	case k < 60 && p != nil:
@@ -309,6 +319,9 @@ func (s *story) peace(d inplace.Decision) error {
 		broken := false
 		for i := range pod.Spec.Containers {
 			broken = broken || bad(pod.Spec.Containers[i].Image) || crashing(pod.Spec.Containers[i].Image)
+		}
+		if err := unhooked(pod); err != nil && !broken {
+			return fmt.Errorf("%w: %+v", err, d)
 		}
 		if !broken && (!isReady(pod) || (!s.a.w.gateless && gateStatus(pod) != corev1.ConditionTrue)) {
 			return fmt.Errorf("%s is not back in service: %+v\n%+v\n%+v", pod.Name, d, pod.ObjectMeta, pod.Status)

@@ -30,8 +30,6 @@ type member struct {
 	leaving bool
 	// written is set for pods that scaling writes in this pass: nothing else is written to them.
 	written bool
-	// waits is set for a pod in PreparingUpdate that the budget does not let go on: it stays as it is.
-	waits bool
 	// update is where it goes; without a target it stays.
 	update step.Update
 	// recreate says why it is deleted and not patched; empty when it is patched.
@@ -243,16 +241,17 @@ func (r *round) later(d time.Duration) {
 }
 
 // spend lets the chosen pods go as far as the budget allows. What restarts nothing, and a pod that does not serve, costs
-// nothing; so the walk goes on after the budget is spent.
+// nothing; so the walk goes on after the budget is spent. A pod in PreparingUpdate whose hook has let it go, and that the
+// budget does not, goes back to Normal: waiting would cost its capacity for as long as others are down.
 func (r *round) spend() {
 	for _, m := range r.members {
 		if m.chosen && r.outOfTurn(m) {
-			m.chosen, m.waits = false, m.state() == hooks.PreparingUpdate
+			m.chosen = false
 			r.queued = append(r.queued, m)
 			continue
 		}
 		if m.chosen && r.serves(m) && !r.pay(m) {
-			m.chosen, m.waits = false, m.state() == hooks.PreparingUpdate
+			m.chosen = false
 			r.blocked = append(r.blocked, m)
 			continue
 		}
@@ -313,7 +312,7 @@ func (r *round) serves(m *member) bool {
 func (r *round) act() {
 	for _, m := range r.members {
 		switch {
-		case !m.active() || m.written || m.waits:
+		case !m.active() || m.written:
 			continue
 		case m.chosen && m.recreate != "":
 			r.replace(m)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 // decision puts together what was found.
@@ -58,6 +59,9 @@ func (r *round) holds() []inplace.Hold {
 		add(inplace.HoldRefused, len(r.refused), fmt.Sprintf("%s not moved, the update strategy being %s: %s",
 			pods(len(r.refused), "is", "are"), inplace.PolicyInPlaceOnly, r.refused[0].refusal))
 	}
+	// Somebody has to do something about these, and what follows often waits for them.
+	hookWaits, told := r.hookWaits()
+	out = append(out, hookWaits...)
 	if len(r.held) > 0 {
 		add(inplace.HoldPartition, len(r.held), r.partitionSentence())
 	}
@@ -69,20 +73,23 @@ func (r *round) holds() []inplace.Hold {
 			pods(len(r.queued), "waits", "wait")))
 	}
 	out = append(out, r.waits()...)
-	out = append(out, r.hookWaits()...)
-	return append(out, r.in.Population.Holds...)
+	return append(out, slices.DeleteFunc(slices.Clone(r.in.Population.Holds), func(h inplace.Hold) bool {
+		return h.Kind == inplace.HoldHook && told[h.Because]
+	})...)
 }
 
-// hookWaits are the pods that wait for somebody else's label or finalizer, those that wait for the same one together.
-func (r *round) hookWaits() []inplace.Hold {
+// hookWaits are the pods that wait for somebody else's label or finalizer, those that wait for the same one together; told
+// are their reasons. What scaling says of the same pods without their names need not be said again.
+func (r *round) hookWaits() (out []inplace.Hold, told map[string]bool) {
 	names := map[string][]string{}
 	for _, m := range r.members {
-		if m.outcome.Wait == inplace.HoldHook {
-			names[m.outcome.Because] = append(names[m.outcome.Because], m.pod.Name)
+		if because := r.hookWait(m); because != "" {
+			names[because] = append(names[because], m.pod.Name)
 		}
 	}
-	var out []inplace.Hold
+	told = map[string]bool{}
 	for _, because := range slices.Sorted(maps.Keys(names)) {
+		told[because] = true
 		who := names[because]
 		slices.Sort(who)
 		out = append(out, inplace.Hold{
@@ -90,7 +97,19 @@ func (r *round) hookWaits() []inplace.Hold {
 			Because: fmt.Sprintf("%s for a lifecycle hook; %s: %s", pods(len(who), "waits", "wait"), few(who), because),
 		})
 	}
-	return out
+	return out, told
+}
+
+// hookWait says for which hook a pod waits; empty when for none.
+func (r *round) hookWait(m *member) string {
+	switch {
+	case m.outcome.Wait == inplace.HoldHook:
+		return m.outcome.Because
+	case m.active() && m.leaving && (m.written || m.state() == hooks.PreparingDelete):
+		return hooks.Delete(r.in.Lifecycle, &m.pod).Because
+	default:
+		return ""
+	}
 }
 
 // few names the first three.

@@ -27,6 +27,9 @@ type memo struct {
 	generation int64
 	// ready is the pod's Ready condition at the last look; settled is set when it was Ready before with these containers.
 	ready, settled bool
+	// turned is that condition's own transition time: compared with itself only, it tells that the pod was not ready between
+	// two looks.
+	turned time.Time
 	// refused is what the API server refused, by container, and how it said so.
 	refused map[string]corev1.ResourceRequirements
 	refusal inplace.ResizeRefusal
@@ -54,6 +57,9 @@ func (m *Memory) Look(pod *corev1.Pod, endpoints Endpoints, now time.Time) inpla
 	next.seen.SameSince = since(next.looks == last.looks, last.seen.SameSince, now)
 	ready := condition(pod, corev1.PodReady)
 	next.ready = ready != nil && ready.Status == corev1.ConditionTrue
+	if ready != nil {
+		next.turned = ready.LastTransitionTime.Time
+	}
 	next.readiness(last, now)
 	c := condition(pod, corev1.ContainersReady)
 	unready := !next.ready && (c == nil || c.Status != corev1.ConditionTrue || heldByOthers(pod))
@@ -102,7 +108,7 @@ func (next *memo) readiness(last memo, now time.Time) {
 	case !next.ready:
 	case last.looks == "":
 		next.seen.FoundReady = now
-	case last.ready:
+	case last.ready && next.turned.Equal(last.turned):
 		next.seen.ReadySince, next.seen.FoundReady = last.seen.ReadySince, last.seen.FoundReady
 	default:
 		next.seen.ReadySince = now

@@ -196,3 +196,22 @@ func TestAnAbsentImageIsNoCrash(t *testing.T) {
 		t.Errorf("the new container crashes: %+v", got)
 	}
 }
+
+// TestAPodThatFlapsBetweenTwoLooksStartsAnew: it was Ready at both looks and not between them, as its condition says.
+func TestAPodThatFlapsBetweenTwoLooksStartsAnew(t *testing.T) {
+	t.Parallel()
+	m, pod := podview.NewMemory(), running()
+	look := func(second int) inplace.Pod {
+		return podview.From(pod, podview.Around{Now: at(second), MinReadySeconds: 10, Seen: m.Look(pod, podview.Endpoints{}, at(second))})
+	}
+	if p := look(0); !p.Available {
+		t.Fatalf("at first: in %s", p.AvailableIn)
+	}
+	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(at(3))
+	if p := look(5); p.Available || p.AvailableIn != 10*time.Second {
+		t.Errorf("after it flapped: available %v, in %s", p.Available, p.AvailableIn)
+	}
+	if p := look(15); !p.Available {
+		t.Errorf("10 s later: in %s", p.AvailableIn)
+	}
+}

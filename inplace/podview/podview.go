@@ -52,6 +52,7 @@ func From(pod *corev1.Pod, around Around) inplace.Pod {
 	p.Parked = parked(pod)
 	_, p.SpecifiedDelete = pod.Labels[appsv1alpha1.LabelSpecifiedDelete]
 	p.Gate, p.GateSince = gate(pod)
+	p.Kruise = kruise(pod)
 	p.Unschedulable = unschedulable(pod)
 	p.Resize = resize(pod)
 	readiness(&p, pod, around)

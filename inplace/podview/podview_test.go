@@ -43,6 +43,14 @@ func running() *corev1.Pod {
 	}
 }
 
+// kruiseGate gives the pod OpenKruise's readiness gate, with its condition where status is not empty.
+func kruiseGate(p *corev1.Pod, status corev1.ConditionStatus, message string) {
+	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: appsv1alpha1.ConditionKruisePodReady})
+	if status != "" {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: appsv1alpha1.ConditionKruisePodReady, Status: status, Message: message})
+	}
+}
+
 func TestFrom(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -72,6 +80,34 @@ func TestFrom(t *testing.T) {
 		"a state that nobody knows is not available": {
 			change: func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelLifecycleState] = "Sleeping" },
 			want:   func(p inplace.Pod) any { return p.Available }, wantResult: false,
+		},
+		"OpenKruise's hooks held it, and nobody else": {
+			change: func(p *corev1.Pod) { kruiseGate(p, "False", `[{"userAgent":"Lifecycle","key":"preUpdateHook"}]`) },
+			want:   func(p inplace.Pod) any { return p.Kruise }, wantResult: &inplace.KruiseReady{Ready: true},
+		},
+		"a restart request holds it too": {
+			change: func(p *corev1.Pod) {
+				kruiseGate(p, "False", `[{"key":"ns/crr","userAgent":"ContainerRecreateRequest"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]`)
+			},
+			want: func(p inplace.Pod) any { return p.Kruise }, wantResult: &inplace.KruiseReady{Message: `[{"key":"ns/crr","userAgent":"ContainerRecreateRequest"}]`},
+		},
+		"only others hold it": {
+			change: func(p *corev1.Pod) {
+				kruiseGate(p, "False", `[{"key":"ns/crr","userAgent":"ContainerRecreateRequest"}]`)
+			},
+			want: func(p inplace.Pod) any { return p.Kruise }, wantResult: (*inplace.KruiseReady)(nil),
+		},
+		"nobody can say who holds it": {
+			change: func(p *corev1.Pod) { kruiseGate(p, "False", `{Lifecycle`) },
+			want:   func(p inplace.Pod) any { return p.Kruise }, wantResult: (*inplace.KruiseReady)(nil),
+		},
+		"OpenKruise's gate was never written": {
+			change: func(p *corev1.Pod) { kruiseGate(p, "", "") },
+			want:   func(p inplace.Pod) any { return p.Kruise }, wantResult: &inplace.KruiseReady{Ready: true},
+		},
+		"OpenKruise's gate is True": {
+			change: func(p *corev1.Pod) { kruiseGate(p, "True", "[]") },
+			want:   func(p inplace.Pod) any { return p.Kruise }, wantResult: (*inplace.KruiseReady)(nil),
 		},
 		"terminating, and when it should be gone": {
 			change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now.Add(30 * time.Second))) },

@@ -51,6 +51,7 @@ type bodyCondition struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
 	Reason             *string                `json:"reason"`
+	Message            *string                `json:"message,omitempty"`
 	LastTransitionTime string                 `json:"lastTransitionTime"`
 }
 
@@ -71,6 +72,9 @@ func Body(p inplace.Patch) (data []byte, subresource string, err error) {
 		b.Status, subresource = gate(corev1.ConditionFalse, appsv1alpha1.ReasonStartInPlaceUpdate, p.At), "status"
 	case inplace.PatchReturn:
 		b.Status, subresource = gate(corev1.ConditionTrue, "", p.At), "status"
+		if p.Kruise != nil {
+			b.Status.Conditions = append(b.Status.Conditions, kruise(p.Kruise, p.At))
+		}
 	case inplace.PatchUpdate, inplace.PatchRepair, inplace.PatchState:
 		b.Metadata.Finalizers, b.Metadata.DeleteFinalizers = p.Metadata.AddFinalizers, p.Metadata.RemoveFinalizers
 		b.Spec = spec(images(p.Images, p.Order), images(p.InitImages, p.Order))
@@ -97,6 +101,17 @@ func gate(status corev1.ConditionStatus, reason string, at time.Time) *bodyStatu
 		c.Reason = &reason
 	}
 	return &bodyStatus{Conditions: []bodyCondition{c}}
+}
+
+// kruise is OpenKruise's condition.
+func kruise(to *inplace.KruiseReady, at time.Time) bodyCondition {
+	status := corev1.ConditionFalse
+	if to.Ready {
+		status = corev1.ConditionTrue
+	}
+	return bodyCondition{
+		Type: appsv1alpha1.ConditionKruisePodReady, Status: status, Message: &to.Message, LastTransitionTime: at.UTC().Format(time.RFC3339),
+	}
 }
 
 // spec is nil when nothing of it changes.

@@ -16,5 +16,7 @@
 //   - a pod that serves is not patched, unless it cannot be drained and its workload says so;
 //   - the gate turns True only on the very version on which the proof was judged;
 //   - no proof is assumed because of time; time only adds a quiet period to evidence;
-//   - the condition Ready is never written.
+//   - the condition Ready is never written;
+//   - lifecycle hooks (inplace/hooks) are asked before a pod begins to move, their states ride on the requests above, and a
+//     pod that stays is brought out of whichever state it is in.
 package step

@@ -26,13 +26,17 @@ func held(p *inplace.Pod, u *Update, a *hooks.Answer, now time.Time) Outcome {
 	case drains:
 		o.Patch.Kind = inplace.PatchDrain
 	case returns:
-		o.Patch.Kind = inplace.PatchReturn
+		o.Patch.Kind, o.Patch.Kruise = inplace.PatchReturn, p.Kruise
 	}
 	return o
 }
 
-// mayServe reports whether nothing that is under way keeps the pod out of service.
+// mayServe reports whether nothing that is under way keeps the pod out of service: of one that was never patched nothing is,
+// even if it has not started.
 func mayServe(p *inplace.Pod, u *Update, now time.Time) bool {
+	if p.State == nil && p.Parked == nil && p.StateProblem == "" {
+		return true
+	}
 	if p.StateProblem != "" || parkedHere(p) && blocked(p, u) == "" {
 		return false
 	}
@@ -73,6 +77,17 @@ func hooked(p *inplace.Pod, u *Update, o Outcome, now time.Time) Outcome {
 			Because: "its lifecycle state is " + string(a.Write) + " now",
 		}
 	}
+	return o
+}
+
+// unheld takes back what OpenKruise's hooks left behind on a pod that serves as far as we are concerned.
+func unheld(p *inplace.Pod, u *Update, o Outcome, now time.Time) Outcome {
+	state, _ := hooks.Of(p.Labels)
+	held := p.Gate == inplace.GateFalse || p.Gate == inplace.GateUnset || state == hooks.PreparingUpdate || state == hooks.PreparingDelete
+	if p.Kruise == nil || o.Patch != nil || held || !mayServe(p, u, now) {
+		return o
+	}
+	o.Patch = giveBack(p, now, "a lifecycle hook of OpenKruise still held it, and does not any more")
 	return o
 }
 

@@ -80,7 +80,7 @@ func Serves(p inplace.Pod, u Update) bool {
 	}
 	a := hooks.Before(u.Lifecycle, &p)
 	switch {
-	case p.Available && a.Write != hooks.None:
+	case a.Write == hooks.PreparingUpdate, p.Available && a.Write != hooks.None:
 		return true
 	case !a.Ready:
 		return a.Out && p.Gate == inplace.GateTrue
@@ -245,7 +245,7 @@ func graceLeft(p *inplace.Pod, u Update, now time.Time) time.Duration {
 
 // stay finishes what is under way and brings the pod back into service, and out of the states of its hooks.
 func stay(p *inplace.Pod, u Update, now time.Time) Outcome {
-	return hooked(p, &u, settle(p, u, now), now)
+	return unheld(p, &u, hooked(p, &u, settle(p, u, now), now), now)
 }
 
 // settle is stay without hooks.
@@ -327,7 +327,7 @@ func comeBack(p *inplace.Pod, now time.Time) Outcome {
 }
 
 func giveBack(p *inplace.Pod, now time.Time, because string) *inplace.Patch {
-	return &inplace.Patch{Ref: p.Ref, Kind: inplace.PatchReturn, At: now, To: p.Revision, Because: because}
+	return &inplace.Patch{Ref: p.Ref, Kind: inplace.PatchReturn, At: now, To: p.Revision, Kruise: p.Kruise, Because: because}
 }
 
 // sorted are the keys of a map, in order.

@@ -50,6 +50,19 @@ func (Kind) New() client.Object {
 	return &appsv1alpha1.CloneSet{}
 }
 
+// Selector is spec.selector.
+func (Kind) Selector(obj client.Object) (labels.Selector, error) {
+	cs, ok := obj.(*appsv1alpha1.CloneSet)
+	if !ok {
+		return nil, fmt.Errorf("%T is no CloneSet", obj)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
 // Read reads a CloneSet.
 func (k Kind) Read(obj client.Object) workload.Wanted {
 	cs, ok := obj.(*appsv1alpha1.CloneSet)
@@ -70,7 +83,7 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		},
 	}
 	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
-	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs), k.readRollout(cs, &w))
+	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs, &w), k.readRollout(cs, &w))
 	if problem != "" {
 		w.Intent = inplace.Intent{
 			Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas, Lifecycle: cs.Spec.Lifecycle,
@@ -99,9 +112,9 @@ func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string
 		w.Unfit = true
 		return problem
 	}
-	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	selector, err := Kind{}.Selector(cs)
 	if err != nil {
-		return "spec.selector: " + err.Error()
+		return err.Error()
 	}
 	w.Selector = selector.String()
 	if !selector.Matches(labels.Set(template.Labels)) {
@@ -123,8 +136,9 @@ func endsPods(spec *corev1.PodSpec) (problem string) {
 }
 
 // readScaling reads what Scale reads again with the pods.
-func readScaling(cs *appsv1alpha1.CloneSet) (problem string) {
-	_, problem = plan.ReadStrategy(&cs.Spec, cs.Labels)
+func readScaling(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
+	strategy, problem := plan.ReadStrategy(&cs.Spec, cs.Labels)
+	w.NodeLabels = slices.ContainsFunc(strategy.Spread, func(key string) bool { return key != corev1.LabelHostname })
 	return problem
 }
 

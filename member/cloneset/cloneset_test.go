@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // read reads YAML of a spec, with a selector and a template added.
-func read(t *testing.T, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
+func read(t testing.TB, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
 	t.Helper()
 	cs := &appsv1alpha1.CloneSet{}
 	if err := yaml.Unmarshal([]byte(text), &cs.Spec); err != nil {
@@ -133,6 +134,25 @@ func TestUnreadableHolds(t *testing.T) {
 				t.Errorf("held %t, intent %+v", w.Held, w.Intent)
 			}
 		})
+	}
+}
+
+// TestSelectorOfTheScaleSubresource: the text of the status selects the same pods; an autoscaler reads them by it.
+func TestSelectorOfTheScaleSubresource(t *testing.T) {
+	t.Parallel()
+	cs, w := read(t, `{selector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: In, values: [a, b]}, {key: odd, operator: DoesNotExist}]},
+	  template: {metadata: {labels: {app: web, tier: a}}, spec: {containers: [{name: main, image: "app:v1"}]}}}`)
+	parsed, err := labels.Parse(w.Selector)
+	selector, selectorErr := Kind{}.Selector(cs)
+	if err != nil || selectorErr != nil || w.Intent.Invalid != "" {
+		t.Fatal(err, selectorErr, w.Intent.Invalid)
+	}
+	for _, set := range []labels.Set{
+		{"app": "web", "tier": "a"}, {"app": "web", "tier": "b", "odd": ""}, {"app": "web"}, {"tier": "a"}, {"app": "web", "tier": "b"},
+	} {
+		if parsed.Matches(set) != selector.Matches(set) {
+			t.Errorf("%v: %q selects %t, the spec %t", set, w.Selector, parsed.Matches(set), selector.Matches(set))
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package cloneset
 
 import (
+	"slices"
+
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/claims"
+	"github.com/underway-dev/underway/inplace/hooks"
 	moves "github.com/underway-dev/underway/inplace/plan"
 	"github.com/underway-dev/underway/member/cloneset/plan"
 	"github.com/underway-dev/underway/member/workload"
@@ -29,7 +32,7 @@ func (Kind) Scale(c workload.Crowd) inplace.Intent {
 		in.RecreateOnly = set.Outdated(c.Pods)
 	}
 	var recreates plan.Recreates
-	if strategy.MaxSurge > 0 || cs.Spec.Lifecycle != nil {
+	if strategy.MaxSurge > 0 || cs.Spec.Lifecycle != nil || slices.ContainsFunc(c.Pods, preparingDelete) {
 		recreates.ToUpdate, recreates.ToCurrent = moves.MustRecreate(in, c.Pods)
 	}
 	in.MaxUnavailable = strategy.Budget(in.MaxUnavailable, recreates)
@@ -40,6 +43,13 @@ func (Kind) Scale(c workload.Crowd) inplace.Intent {
 		Refused: (*plan.Refusal)(c.Refused),
 	})
 	return in
+}
+
+// preparingDelete reports whether the pod may be taken back: then it matters whether it would be recreated. Its hook may be
+// gone from the spec by now.
+func preparingDelete(p inplace.Pod) bool {
+	state, _ := hooks.Of(p.Labels)
+	return state == hooks.PreparingDelete
 }
 
 // claimLabels are what every claim carries beside its id, as OpenKruise does it.

@@ -25,7 +25,7 @@ func revisionOf(tag string, number int64) inplace.Revision {
 }
 
 // crowd is a CloneSet in the middle of a release from v1 to v2, with pods of v1 that serve.
-func crowd(t *testing.T, spec string, pods ...string) workload.Crowd {
+func crowd(t testing.TB, spec string, pods ...string) workload.Crowd {
 	t.Helper()
 	cs, w := read(t, spec)
 	cs.Name, cs.Namespace, cs.UID = "web", "default", "uid"
@@ -75,6 +75,20 @@ func TestBothShapes(t *testing.T) {
 	flatRead.Intent, nestedRead.Intent = inplace.Intent{}, inplace.Intent{}
 	if diff := cmp.Diff(flatRead, nestedRead); diff != "" {
 		t.Errorf("flat and nested want different things (-flat +nested):\n%s", diff)
+	}
+}
+
+// TestNodeLabels are asked for only where they rank pods: a node's own name stands for its host name.
+func TestNodeLabels(t *testing.T) {
+	t.Parallel()
+	spec := `{template: {metadata: {labels: {app: web}}, spec: {containers: [], topologySpreadConstraints: [{topologyKey: %s, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]}}}`
+	for key, want := range map[string]bool{"kubernetes.io/hostname": false, "topology.kubernetes.io/zone": true} {
+		if _, w := read(t, fmt.Sprintf(spec, key)); w.NodeLabels != want {
+			t.Errorf("%s: %t", key, w.NodeLabels)
+		}
+	}
+	if _, w := read(t, `{}`); w.NodeLabels {
+		t.Error("without constraints")
 	}
 }
 
@@ -198,5 +212,16 @@ func TestAPodThatAHookHoldsIsNotDeleted(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// TestAPodToBeRecreatedIsNotTakenBack: the hook is taken out of the spec while all pods wait in PreparingDelete. One that is
+// taken back would be recreated right away.
+func TestAPodToBeRecreatedIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	c := crowd(t, `{replicas: 1, updateStrategy: {type: ReCreate}}`, "a")
+	c.Pods[0].Labels[appsv1alpha1.LabelLifecycleState] = "PreparingDelete"
+	if got := (Kind{}).Scale(c).Population; len(got.Patches) != 0 || len(got.Deletes) != 1 {
+		t.Errorf("%+v", got)
 	}
 }

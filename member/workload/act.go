@@ -49,7 +49,7 @@ func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in.Where = klog.KObj(seen.obj).String()
 	in = r.Kind.Scale(Crowd{
 		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
-		Taken: seen.book.taken, Lost: seen.book.lost, Claims: seen.claims,
+		Taken: seen.book.taken, Lost: seen.book.lost, Claims: seen.claims, Nodes: seen.nodes,
 		Refused: seen.book.refusedFor(seen.obj.GetGeneration()), Now: seen.now,
 	})
 	seen.wanted.Intent = in
@@ -154,7 +154,7 @@ func (r *Reconciler) lookAtNames(
 			met = true
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading pod %s, whose name was taken: %w", name, err))
-		case r.ours(&pod, seen.obj):
+		case ours(&pod, seen.obj):
 			seen.book.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: pod.ResourceVersion}}}, r.Clock.Now())
 			met = true
 		default:
@@ -165,9 +165,8 @@ func (r *Reconciler) lookAtNames(
 	return met, errors.Join(errs...)
 }
 
-// ours reports whether the cache would show it as one of obj's.
-func (r *Reconciler) ours(it metav1.Object, obj client.Object) bool {
+// ours reports whether obj controls it.
+func ours(it metav1.Object, obj client.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(it)
-	_, labelled := it.GetLabels()[r.Resource.PodLabel]
-	return owner != nil && owner.UID == obj.GetUID() && labelled
+	return owner != nil && owner.UID == obj.GetUID()
 }

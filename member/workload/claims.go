@@ -45,7 +45,7 @@ func claimList() *metav1.PartialObjectMetadataList {
 
 // readClaims lists the claims that the object controls, like readPods. A watch of claims that has not begun (or may not)
 // holds up nobody who asks for none; for others they are read from the API server meanwhile.
-func (r *Reconciler) readClaims(ctx context.Context, seen *observation) error {
+func (r *Reconciler) readClaims(ctx context.Context, seen *observation, _ []corev1.Pod) error {
 	await := &seen.book.claims
 	if !r.Claims.synced() {
 		if !seen.wanted.Claims {
@@ -62,10 +62,9 @@ func (r *Reconciler) readClaims(ctx context.Context, seen *observation) error {
 	if await.caughtUp(version, seen.activeClaims()) {
 		return nil
 	}
-	if seen.wait = patienceLeft(seen.book.since, seen.now, await.unsure); seen.wait > 0 {
+	if seen.wait = max(seen.book.patienceLeft(await, seen.now), 0); seen.wait > 0 {
 		return nil
 	}
-	seen.wait = 0
 	return r.readClaimsLive(ctx, seen)
 }
 
@@ -82,10 +81,10 @@ func (r *Reconciler) readClaimsLive(ctx context.Context, seen *observation) erro
 
 // keepClaims keeps the object's own.
 func (s *observation) keepClaims(all []metav1.PartialObjectMetadata) {
-	s.claims = make([]inplace.Claim, 0, len(all))
+	s.claims, s.claimObjects = make([]inplace.Claim, 0, len(all)), make([]metav1.PartialObjectMetadata, 0, len(all))
 	for i := range all {
 		if c := claims.From(&all[i]); c.Owner == s.obj.GetUID() {
-			s.claims = append(s.claims, c)
+			s.claims, s.claimObjects = append(s.claims, c), append(s.claimObjects, all[i])
 		}
 	}
 }
@@ -110,7 +109,7 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, seen *observation, names 
 			met = true
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading claim %s, whose name was taken: %w", name.Name, err))
-		case r.ours(claim, seen.obj):
+		case ours(claim, seen.obj) && claim.Labels[r.Resource.PodLabel] != "":
 			seen.book.claims.wrote([]podwriter.Written{{ResourceVersion: claim.ResourceVersion}})
 			seen.book.since = r.Clock.Now()
 			met = true

@@ -27,6 +27,8 @@ type Options struct {
 	PodsVersion func() string
 	// Claims is the cache's watch of claims.
 	Claims Feed
+	// Nodes may be nil: then no labels of nodes are known.
+	Nodes *Nodes
 	// Live reads from the API server and writes to it.
 	Live client.Client
 	// Events may be nil: then none are written.
@@ -67,6 +69,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if seen.wait > 0 {
 		return ctrl.Result{RequeueAfter: seen.wait}, nil
+	}
+	if !seen.members.none() {
+		changed, err := r.claim(ctx, seen)
+		if err != nil || changed {
+			return ctrl.Result{RequeueAfter: lookAgain}, ignoreConflict(err)
+		}
 	}
 	decision := r.decide(seen)
 	acted, actErr := r.act(ctx, seen, decision)

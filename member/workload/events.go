@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,6 +46,31 @@ func populationEvents(d inplace.Decision, a acted) []inplace.Event {
 			Type: corev1.EventTypeNormal, Reason: "ClaimsDeleted", Message: fmt.Sprintf("Deleted %d claims: %s", a.ClaimsDeleted, because),
 		})
 	}
+	return out
+}
+
+// membershipEvents say who was adopted and who was let go.
+func membershipEvents(m members) []inplace.Event {
+	var out []inplace.Event
+	if len(m.join) > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "Adopted", Message: "Adopted pods that match the selector: " + some(podNames(m.join)),
+		})
+	}
+	if len(m.leave) > 0 {
+		out = append(out, inplace.Event{
+			Type: corev1.EventTypeNormal, Reason: "Released", Message: "Released pods that do not match the selector any more: " + some(podNames(m.leave)),
+		})
+	}
+	return out
+}
+
+func podNames(all []corev1.Pod) []string {
+	out := make([]string, 0, len(all))
+	for i := range all {
+		out = append(out, all[i].Name)
+	}
+	slices.Sort(out)
 	return out
 }
 

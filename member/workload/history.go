@@ -96,10 +96,13 @@ func (s *observation) pastAndPresent() revision.History {
 	return h
 }
 
-// oldest is the first revision that was ever stored.
+// oldest is the first revision that was ever stored for this object; those that were adopted are older than it.
 func (s *observation) oldest() *appsv1.ControllerRevision {
 	var first *appsv1.ControllerRevision
 	for _, cr := range s.revisions {
+		if born := s.obj.GetCreationTimestamp(); cr.CreationTimestamp.Before(&born) {
+			continue
+		}
 		if first == nil || cr.Revision < first.Revision || (cr.Revision == first.Revision && cr.Name < first.Name) {
 			first = cr
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +16,8 @@ import (
 type Kind interface {
 	// New returns an empty object of the kind.
 	New() client.Object
+	// Selector says which pods belong to obj; an error where that cannot be read.
+	Selector(obj client.Object) (labels.Selector, error)
 	// Read reads the object. What cannot be read is Wanted.Intent.Invalid, never a default.
 	Read(obj client.Object) Wanted
 	// Scale returns the crowd's intent with its Population: who should exist. It also fills in what of the intent depends
@@ -29,7 +32,7 @@ type Resource struct {
 	schema.GroupVersionKind
 	// Plural is the resource's name in URLs and in the name of its CRD.
 	Plural string
-	// PodLabel is a label that every pod of the kind carries: the cache of pods is limited to it.
+	// PodLabel is a label that every claim of the kind's pods carries: the cache of claims is limited to it.
 	PodLabel string
 }
 
@@ -50,6 +53,8 @@ type Wanted struct {
 	// Held is true while the spec holds pods back whatever their number, so that a release cannot be finished: a
 	// partition other than zero. It matters at 0 replicas, where "all pods are updated" is true and means nothing.
 	Held bool
+	// NodeLabels is true when pods are ranked by labels of their nodes.
+	NodeLabels bool
 	// Claims is true when the object's pods have claims.
 	Claims bool
 	// ProgressDeadline is how long a release may get nowhere before it is told; 0: for ever.

@@ -18,15 +18,15 @@ import (
 
 // Caches says what is kept of each object for these kinds. What is dropped here is never read.
 //
-// Pods are limited to those that carry the kind's label as long as there is one kind; with more there is no selector
-// that says "one of several labels", and pods that are nobody's shrink to their metadata.
+// Of pods that others control a shrunk piece of metadata is kept: one that matches a selector and has no controller is to be
+// adopted, and no label tells those apart. Claims are limited to those that carry the kind's label, as long as there is one
+// kind; with more there is no selector that says "one of several labels".
 func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: new(true)}
 	claims := cache.ByObject{Transform: leanClaim, UnsafeDisableDeepCopy: new(true)}
 	if len(resources) == 1 {
 		if r, err := labels.NewRequirement(resources[0].PodLabel, selection.Exists, nil); err == nil {
-			pods.Label = labels.NewSelector().Add(*r)
-			claims.Label = pods.Label
+			claims.Label = labels.NewSelector().Add(*r)
 		}
 	}
 	return cache.Options{
@@ -35,16 +35,17 @@ func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                pods,
 			Claim():                      claims,
+			node():                       {Transform: leanNode, UnsafeDisableDeepCopy: new(true)},
 			&discoveryv1.EndpointSlice{}: {Transform: leanSlice, UnsafeDisableDeepCopy: new(true)},
 			&appsv1.ControllerRevision{}: {Transform: leanRevision(resources), UnsafeDisableDeepCopy: new(true)},
 		},
 	}
 }
 
-// owned reports whether the controller of meta is of one of the kinds.
+// owned reports whether the controller of meta is of one of the kinds, or may come to be.
 func owned(meta metav1.Object, resources []Resource) bool {
 	owner := metav1.GetControllerOfNoCopy(meta)
-	return owner != nil && slices.ContainsFunc(resources, func(r Resource) bool {
+	return owner == nil || slices.ContainsFunc(resources, func(r Resource) bool {
 		return owner.Kind == r.Kind && groupOf(owner.APIVersion) == r.Group
 	})
 }
@@ -57,7 +58,7 @@ func leanPod(resources []Resource) func(any) (any, error) {
 		}
 		pod.ManagedFields = nil
 		if !owned(pod, resources) {
-			pod.Labels, pod.Annotations = nil, nil
+			pod.Labels, pod.Annotations, pod.Finalizers, pod.GenerateName = nil, nil, nil, ""
 			pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
 			return pod, nil
 		}

@@ -80,6 +80,32 @@ func fullPod() *corev1.Pod {
 	}
 }
 
+// TestLeanPodOfOthers: what others control shrinks to its name and owner; what nobody controls may be adopted.
+func TestLeanPodOfOthers(t *testing.T) {
+	t.Parallel()
+	others, orphan := fullPod(), fullPod()
+	others.OwnerReferences[0].Kind, orphan.OwnerReferences = "ReplicaSet", nil
+	for obj, options := range workload.Caches(runtime.NewScheme(), cloneset.Resource()).ByObject {
+		if _, is := obj.(*corev1.Pod); !is {
+			continue
+		}
+		if options.Label != nil {
+			t.Errorf("orphans without %s are not seen", options.Label)
+		}
+		for _, pod := range []*corev1.Pod{others, orphan} {
+			if _, err := options.Transform(pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(others.Spec.Containers)+len(others.Labels)+len(others.Status.Conditions) != 0 || len(others.OwnerReferences) != 1 {
+		t.Errorf("kept of another's pod: %+v", others)
+	}
+	if len(orphan.Spec.Containers) != 2 || len(orphan.Labels) != 3 {
+		t.Errorf("an orphan lacks what it is judged by: %+v", orphan)
+	}
+}
+
 // TestLeanPodReadsAsTheWholePod: what the cache drops is nothing that the engine reads.
 func TestLeanPodReadsAsTheWholePod(t *testing.T) {
 	t.Parallel()

@@ -25,12 +25,20 @@ type observation struct {
 	wanted Wanted
 	pods   []inplace.Pod
 	claims []inplace.Claim
+	// claimObjects are the metadata that claims were read from.
+	claimObjects []metav1.PartialObjectMetadata
+	// nodes are the labels of the pods' nodes, by name; nil where nobody needs them, or they are not known.
+	nodes map[string]map[string]string
 	// revisions are the object's ControllerRevisions by name.
 	revisions map[string]*appsv1.ControllerRevision
 	history   revision.Changes
 	// unstored is set when the revision of the template could not be stored: nothing may name it yet.
 	unstored bool
 	book     *book
+	// members are who joins and who leaves: nothing else is filled in then.
+	members members
+	// late is set when the release has got nowhere for its progressDeadline.
+	late bool
 	// struck is what became of names that no pod has.
 	struck struck
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.
@@ -59,11 +67,10 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if r.NoResize != nil {
 		seen.wanted.Intent.NoResize = r.NoResize()
 	}
-	if err := r.readClaims(ctx, seen); err != nil || seen.wait > 0 {
-		return seen, err
-	}
-	if err := r.view(ctx, seen, pods); err != nil {
-		return nil, err
+	for _, read := range []func(context.Context, *observation, []corev1.Pod) error{r.readClaims, r.readMembers, r.view, r.readNodes} {
+		if err := read(ctx, seen, pods); err != nil || seen.wait > 0 {
+			return seen, err
+		}
 	}
 	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
 	gone := seen.book.follow(seen.pods, missing, seen.proven)
@@ -138,7 +145,7 @@ func (r *Reconciler) readPods(ctx context.Context, seen *observation) ([]corev1.
 	if seen.book.caughtUp(version, seen.obj.GetResourceVersion(), activeUIDs(list.Items)) {
 		return list.Items, nil
 	}
-	if left := patienceLeft(seen.book.since, seen.now, seen.book.pods.unsure); left > 0 {
+	if left := seen.book.patienceLeft(&seen.book.pods, seen.now); left > 0 {
 		seen.wait = left
 		return nil, nil
 	}
@@ -168,7 +175,7 @@ func (r *Reconciler) readLive(ctx context.Context, seen *observation) ([]corev1.
 	}
 	seen.obj = obj
 	var list corev1.PodList
-	err := r.Live.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.Resource.PodLabel})
+	err := r.Live.List(ctx, &list, client.InNamespace(obj.GetNamespace()))
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods live: %w", err)
 	}

@@ -51,6 +51,8 @@ type book struct {
 		generation int64
 		names      []string
 	}
+	// unclaimable are pods, claims and revisions whose owner the API server does not let us change, and its answer.
+	unclaimable map[types.UID]string
 	// reported is when the status was written last.
 	reported time.Time
 }
@@ -166,12 +168,12 @@ func (b *book) wroteObject(version string, now time.Time) {
 	b.since = now
 }
 
-// patienceLeft is how long to wait for a cache before reading live, when we wrote last at since.
-func patienceLeft(since, now time.Time, unsure bool) time.Duration {
-	if unsure {
+// patienceLeft is how long to wait for the view of one of the two before reading live.
+func (b *book) patienceLeft(of *awaited, now time.Time) time.Duration {
+	if of.unsure {
 		return 0
 	}
-	return patience - now.Sub(since)
+	return patience - now.Sub(b.since)
 }
 
 // caughtUp reports whether a view with these versions includes all that we wrote to pods and to the object.

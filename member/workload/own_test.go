@@ -62,7 +62,7 @@ func TestOwnWritesAreAwaited(t *testing.T) {
 		t.Parallel()
 		b := page()
 		b.wrote(podwriter.Result{Unsure: []inplace.Ref{{Name: "a"}}}, noon)
-		if b.caughtUp("1000", "1", nil) || patienceLeft(b.since, noon, b.pods.unsure) != 0 {
+		if b.caughtUp("1000", "1", nil) || b.patienceLeft(&b.pods, noon) != 0 {
 			t.Error("it would have waited")
 		}
 		b.settle("1005", "1")

@@ -29,8 +29,8 @@ func marksOf(sum inplace.Summary, replicas int32) marks {
 	return marks{sum.Asked, sum.Updated, sum.UpdatedReady, sum.UpdatedAvailable, min(sum.Available, replicas), -max(sum.Replicas-replicas, replicas-sum.Replicas)}
 }
 
-// follow notes what a pass saw. resting is true while nothing has to get ahead: then time does not count.
-func (p *progress) follow(generation int64, now marks, done, resting bool, at time.Time) {
+// follow notes what a pass saw.
+func (p *progress) follow(generation int64, now marks, at time.Time) {
 	if !p.begun || p.generation != generation {
 		*p = progress{begun: true, generation: generation, best: now, at: at}
 	}
@@ -39,10 +39,6 @@ func (p *progress) follow(generation int64, now marks, done, resting bool, at ti
 			p.best[i], p.at = now[i], at
 		}
 	}
-	p.reached = p.reached || done
-	if resting || p.reached {
-		p.at = at
-	}
 }
 
 // left is how long until the deadline; not positive when it has passed.
@@ -50,13 +46,14 @@ func (p *progress) left(deadline time.Duration, at time.Time) time.Duration {
 	return p.at.Add(deadline).Sub(at)
 }
 
-// progressed brings the page up to what this pass saw and says whether the release is late, or when it will be.
-func (s *observation) progressed(sum inplace.Summary) (late bool, in time.Duration) {
+// progressed brings the page up to what this pass saw, notes whether the release is late, and says when it will be.
+func (s *observation) progressed(sum inplace.Summary) (in time.Duration) {
 	want, deadline := s.wanted.Intent, s.wanted.ProgressDeadline
 	p, generation := &s.book.progress, s.obj.GetGeneration()
 	first := !p.begun
 	resting := want.Invalid != "" || want.Paused || want.OnDelete
-	p.follow(generation, marksOf(sum, want.Replicas), sum.Done(want.Replicas), resting, s.now)
+	p.follow(generation, marksOf(sum, want.Replicas), s.now)
+	p.reached = p.reached || sum.Done(want.Replicas)
 	if was := meta.FindStatusCondition(s.wanted.Status.Conditions, appsv1alpha1.ConditionProgressing); first && was != nil &&
 		was.ObservedGeneration == generation {
 		switch was.Reason {
@@ -66,11 +63,16 @@ func (s *observation) progressed(sum inplace.Summary) (late bool, in time.Durati
 			p.reached = true
 		}
 	}
-	if deadline <= 0 || resting || p.reached {
-		return false, 0
+	if resting || p.reached {
+		p.at = s.now
+		return 0
+	}
+	if deadline <= 0 {
+		return 0
 	}
 	left := p.left(deadline, s.now)
-	return left <= 0, max(left, 0)
+	s.late = left <= 0
+	return max(left, 0)
 }
 
 // deadlinePassed is the sentence about a release that is late.

@@ -115,22 +115,20 @@ func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client
 	options.FieldSelector = nil
 	if pods, ok := list.(*corev1.PodList); ok && w.past != nil {
 		w.past.pods.DeepCopyInto(pods)
-		return nil
-	}
-	if err := w.Client.List(ctx, list, options); err != nil {
+	} else if err := w.Client.List(ctx, list, options); err != nil {
 		return err
 	}
-	if claims, ok := list.(*metav1.PartialObjectMetadataList); ok {
-		claims.Items = slices.DeleteFunc(claims.Items, func(c metav1.PartialObjectMetadata) bool {
-			owner := metav1.GetControllerOfNoCopy(&c)
-			return w.claimsBehind || owner == nil || owner.UID != controller
-		})
+	others := func(it metav1.Object) bool {
+		owner := metav1.GetControllerOfNoCopy(it)
+		return owner == nil && controller != "nobody" || owner != nil && owner.UID != controller
 	}
-	if revisions, ok := list.(*appsv1.ControllerRevisionList); ok {
-		revisions.Items = slices.DeleteFunc(revisions.Items, func(r appsv1.ControllerRevision) bool {
-			owner := metav1.GetControllerOfNoCopy(&r)
-			return w.blind || owner == nil || owner.UID != controller
-		})
+	switch list := list.(type) {
+	case *corev1.PodList:
+		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return others(&p) })
+	case *metav1.PartialObjectMetadataList:
+		list.Items = slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool { return w.claimsBehind || others(&c) })
+	case *appsv1.ControllerRevisionList:
+		list.Items = slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return w.blind || others(&r) })
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ const (
 	reasonUnknownFields    = "NewerThanAgent"
 	reasonRefused          = "Refused"
 	reasonFailed           = "WriteFailed"
-	reasonWarning          = "CannotBeDone"
+	reasonWarning          = "NeedsALook"
 )
 
 // statusEvery is the least time between two writes of one status while a release moves; what a person or the hub waits
@@ -41,8 +42,8 @@ const statusEvery = 250 * time.Millisecond
 
 // report writes the status if it changed. again is when a write that was put off is due.
 func (r *Reconciler) report(ctx context.Context, seen *observation, d inplace.Decision, failed failures) (again time.Duration, err error) {
-	late, lateIn := seen.progressed(d.Summary)
-	next := seen.summarize(d, failed, late)
+	lateIn := seen.progressed(d.Summary)
+	next := seen.summarize(d, failed)
 	next.Extended = r.Extended
 	after, ok := seen.obj.DeepCopyObject().(client.Object)
 	if !ok || !r.Kind.Report(after, next) {
@@ -73,7 +74,7 @@ func (s *observation) mayWait(next Report) bool {
 }
 
 // summarize is the status as seen: nothing in it is a prediction.
-func (s *observation) summarize(d inplace.Decision, failed failures, late bool) Report {
+func (s *observation) summarize(d inplace.Decision, failed failures) Report {
 	in := s.wanted.Intent
 	r := Report{
 		ObservedGeneration: s.obj.GetGeneration(),
@@ -95,7 +96,7 @@ func (s *observation) summarize(d inplace.Decision, failed failures, late bool) 
 		r.UpdateRevision, r.CurrentRevision = "", ""
 		r.ObservedGeneration, r.CollisionCount = was.ObservedGeneration, was.CollisionCount
 	}
-	r.Conditions = s.conditions(d, failed, late)
+	r.Conditions = s.conditions(d, failed)
 	return r
 }
 
@@ -131,7 +132,7 @@ func sinceWhen(now, before []appsv1alpha1.PodProblem, at time.Time) []appsv1alph
 }
 
 // conditions are the stored ones, made to say what was seen. Warnings exist only while they hold.
-func (s *observation) conditions(d inplace.Decision, failed failures, late bool) []metav1.Condition {
+func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.Condition {
 	conditions := slices.Clone(s.wanted.Status.Conditions)
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = s.obj.GetGeneration()
@@ -140,7 +141,7 @@ func (s *observation) conditions(d inplace.Decision, failed failures, late bool)
 	}
 	set(ready(s.wanted.Intent, d))
 	moving := progressing(s.wanted.Intent, d)
-	if late {
+	if s.late {
 		moving.Status, moving.Reason = metav1.ConditionFalse, reasonDeadline
 		moving.Message = deadlinePassed(s.wanted.ProgressDeadline, d)
 	}
@@ -220,6 +221,9 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 	said := slices.Clone(s.wanted.Intent.Population.Warnings)
 	if stay := s.struck.warning(); stay != "" {
 		said = append(said, stay)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(s.book.unclaimable)) {
+		said = append(said, s.book.unclaimable[uid])
 	}
 	warning.Message = strings.Join(said, "; ")
 	return []metav1.Condition{invalid, scale, update, ignored, unknown, warning}

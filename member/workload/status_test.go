@@ -20,7 +20,7 @@ func seenOf(in inplace.Intent) *observation {
 	in.Update, in.Current = inplace.Revision{Name: "new"}, inplace.Revision{Name: "old"}
 	return &observation{
 		now: noon, obj: &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 7}},
-		wanted: Wanted{Intent: in},
+		wanted: Wanted{Intent: in}, book: page(),
 	}
 }
 
@@ -47,7 +47,7 @@ func TestCurrentRevisionMoves(t *testing.T) {
 			t.Parallel()
 			s := seenOf(inplace.Intent{Replicas: tc.replicas, Partition: tc.partition, Invalid: tc.invalid})
 			s.wanted.Held = tc.held
-			if got := s.summarize(inplace.Decision{Summary: tc.sum}, failures{}, false).CurrentRevision; got != tc.want {
+			if got := s.summarize(inplace.Decision{Summary: tc.sum}, failures{}).CurrentRevision; got != tc.want {
 				t.Errorf("current %s, want %s", got, tc.want)
 			}
 		})
@@ -102,7 +102,7 @@ func TestConditions(t *testing.T) {
 		},
 		"what cannot be done": {
 			in:   inplace.Intent{Replicas: 4, Population: inplace.Population{Warnings: []string{"2 claims are kept"}}},
-			want: map[string]string{"Warning": "True/CannotBeDone"},
+			want: map[string]string{"Warning": "True/NeedsALook"},
 		},
 		"late": {
 			in: inplace.Intent{Replicas: 4}, d: inplace.Decision{Summary: inplace.Summary{ExpectedUpdated: 4}}, late: true,
@@ -129,13 +129,14 @@ func TestConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := seenOf(tc.in)
+			s.late = tc.late
 			// Left over from another time: cleared unless it holds now.
 			warnings := []string{"FailedScale", "FailedUpdate", "Invalid", "Warning"}
 			for _, kind := range warnings {
 				meta.SetStatusCondition(&s.wanted.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Old"})
 			}
 			got := map[string]string{}
-			for _, c := range s.conditions(tc.d, tc.failure, tc.late) {
+			for _, c := range s.conditions(tc.d, tc.failure) {
 				got[c.Type] = string(c.Status) + "/" + c.Reason
 				if c.ObservedGeneration != 7 {
 					t.Errorf("%s is of generation %d", c.Type, c.ObservedGeneration)

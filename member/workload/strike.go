@@ -76,12 +76,12 @@ func (r *Reconciler) strike(ctx context.Context, seen *observation) (struck, err
 func (r *Reconciler) nobodys(ctx context.Context, obj client.Object, names []string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := r.Live.List(ctx, list, client.InNamespace(obj.GetNamespace()), client.HasLabels{r.Resource.PodLabel}); err != nil {
+	if err := r.Live.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
 		return nil, fmt.Errorf("listing the pods, of which some are to be struck out: %w", err)
 	}
 	there := map[string]bool{}
 	for i := range list.Items {
-		there[list.Items[i].Name] = r.ours(&list.Items[i], obj)
+		there[list.Items[i].Name] = ours(&list.Items[i], obj)
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return there[name] }), nil
 }

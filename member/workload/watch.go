@@ -25,8 +25,9 @@ import (
 
 // Names of the cache's indexes.
 const (
-	// indexController finds pods, claims and ControllerRevisions by the UID of their controller.
+	// indexController finds pods, claims and ControllerRevisions by the UID of their controller; nobody those without one.
 	indexController = "underway.controller"
+	nobody          = "nobody"
 	// indexPod finds EndpointSlices by the name of a pod they list.
 	indexPod = "underway.pod"
 )
@@ -48,7 +49,7 @@ func controllerUID(obj client.Object) []string {
 	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
 		return []string{string(owner.UID)}
 	}
-	return nil
+	return []string{nobody}
 }
 
 func podsOfSlice(obj client.Object) []string {
@@ -75,9 +76,12 @@ func groupOf(apiVersion string) string {
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// ofController enqueues the controller of an object when it is of the kind.
-func (r *Reconciler) ofController(_ context.Context, obj client.Object) []ctrl.Request {
+// ofController enqueues the controller of an object when it is of the kind; of a pod without one, those that may adopt it.
+func (r *Reconciler) ofController(ctx context.Context, obj client.Object) []ctrl.Request {
 	owner := metav1.GetControllerOfNoCopy(obj)
+	if pod, is := obj.(*corev1.Pod); owner == nil && is && pod.DeletionTimestamp == nil {
+		return r.wouldJoin(ctx, pod)
+	}
 	if owner == nil || owner.Kind != r.Resource.Kind || groupOf(owner.APIVersion) != r.Resource.Group {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,19 @@ func (p Place) Image(name, image string) {
 	body := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, image)
 	cs := &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS, Name: name}}
 	if err := p.Patch(p.Context(), cs, client.RawPatch(types.JSONPatchType, []byte(body))); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// Edit merges YAML into a pod; null takes something off.
+func (p Place) Edit(pod, text string) {
+	p.Helper()
+	body, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		p.Fatal(err)
+	}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS, Name: pod}}
+	if err := p.Patch(p.Context(), object, client.RawPatch(types.MergePatchType, body)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -272,6 +286,10 @@ type Worst struct {
 	Most map[string]int
 	// Deleted counts pods that went away, Created those that came.
 	Deleted, Created int
+	// Total is the most pods that existed at once, those being deleted and finished ones left out.
+	Total int
+	// Order are the pods in the order in which their first container's image was changed.
+	Order []string
 	// Problems are pods that were patched while they were Ready.
 	Problems []string
 }
@@ -286,28 +304,28 @@ type Recorder struct {
 // Record starts a recorder; it ends with the test.
 func (p Place) Record() *Recorder {
 	p.Helper()
-	var list corev1.PodList
-	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
-		p.Fatal(err)
-	}
 	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}, FewestReady: math.MaxInt}}
-	for i := range list.Items {
-		r.pods[list.Items[i].UID] = &list.Items[i]
-	}
-	r.look()
-	w, err := p.Watch(p.Context(), &corev1.PodList{}, client.InNamespace(p.NS), &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
-	})
+	ctx, stop := context.WithCancel(p.Context())
+	p.Cleanup(stop)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pods, err := p.Follow(ctx, p.NS, r.see, r.missed)
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.Cleanup(w.Stop)
-	go func() {
-		for e := range w.ResultChan() {
-			r.see(e)
-		}
-	}()
+	for i := range pods {
+		r.pods[pods[i].UID] = &pods[i]
+	}
+	r.look()
 	return r
+}
+
+// missed makes a test fail that believes a recorder which may have missed something.
+func (r *Recorder) missed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Problems = append(r.Problems, err.Error())
+	r.Created, r.Deleted, r.FewestReady, r.Unready = -1, -1, -1, math.MaxInt
 }
 
 func (r *Recorder) see(e watch.Event) {
@@ -324,18 +342,26 @@ func (r *Recorder) see(e watch.Event) {
 		return
 	}
 	was := r.pods[pod.UID]
-	if was == nil {
+	switch {
+	case was == nil:
 		r.Created++
-	} else if PodReady(was) && was.Spec.Containers[0].Image != pod.Spec.Containers[0].Image {
-		r.Problems = append(r.Problems, fmt.Sprintf("pod %s was patched while it was Ready", pod.Name))
+	case was.Spec.Containers[0].Image == pod.Spec.Containers[0].Image:
+	default:
+		r.Order = append(r.Order, pod.Name)
+		if PodReady(was) {
+			r.Problems = append(r.Problems, fmt.Sprintf("pod %s was patched while it was Ready", pod.Name))
+		}
 	}
 	r.pods[pod.UID] = pod
 	r.look()
 }
 
 func (r *Recorder) look() {
-	unready, ready, held, images := 0, 0, 0, map[string]int{}
+	unready, ready, held, total, images := 0, 0, 0, 0, map[string]int{}
 	for _, pod := range r.pods {
+		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed {
+			total++
+		}
 		switch {
 		case !PodReady(pod):
 			unready++
@@ -350,6 +376,7 @@ func (r *Recorder) look() {
 	r.Unready = max(r.Unready, unready)
 	r.FewestReady = min(r.FewestReady, ready)
 	r.Held = max(r.Held, held)
+	r.Total = max(r.Total, total)
 	for image, n := range images {
 		r.Most[image] = max(r.Most[image], n)
 	}
@@ -361,6 +388,7 @@ func (r *Recorder) Seen() Worst {
 	defer r.mu.Unlock()
 	w := r.Worst
 	w.Most = maps.Clone(w.Most)
+	w.Order = slices.Clone(w.Order)
 	return w
 }
 

@@ -57,6 +57,9 @@ func run(m *testing.M) int {
 	if err := steady.InstallCRD(ctx, nil); err != nil {
 		return fail(err)
 	}
+	if err := steady.Provision(ctx); err != nil {
+		return fail(err)
+	}
 	if _, err := steady.StartAgent("agent-steady"); err != nil {
 		return fail(err)
 	}

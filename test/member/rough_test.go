@@ -98,8 +98,9 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	}
 }
 
-// TestIdle: an idle agent writes nothing but its Lease, and neither does one that starts when nothing is due.
-func TestIdle(t *testing.T) {
+// TestIdleB037: an idle agent writes nothing but its Lease, and neither does one that starts when nothing is due, although
+// the API server adds to every pod what its template leaves out.
+func TestIdleB037(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
 	first := p.Agent("agent-idle")
@@ -136,6 +137,108 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	// The second is at work all the same.
 	p.Merge("web", `{spec: {replicas: 6}}`)
 	p.Ready("web", 6, 30*time.Second)
+}
+
+// TestB035AndB071: the agent starts anew after an upgrade by which every read of the object shows a field more, with its
+// default. Half of the pods are updated. No revision is made, none is renamed, and no pod is touched.
+func TestB035AndB071(t *testing.T) {
+	p := onRough(t)
+	p.withCRD(nil)
+	first := p.Agent("agent-before")
+	p.App("web", "app:v1", "replicas: 4\nupdateStrategy: {type: InPlaceIfPossible, partition: 2, maxUnavailable: 2}")
+	p.Ready("web", 4, time.Minute)
+	p.Image("web", "app:v2")
+	before := p.Ready("web", 2, time.Minute)
+	revisions := kit.Text(p.revisions())
+	pods := map[string]string{}
+	for name, pod := range p.Pods() {
+		pods[name] = string(pod.UID) + " " + pod.ResourceVersion
+	}
+	if err := first.Stop(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	p.upgradeCRD()
+	mark := p.mark()
+	p.Agent("agent-after")
+	p.Eventually(30*time.Second, func() string {
+		if len(p.calls(mark, "pods"))+len(p.calls(mark, "controllerrevisions")) == 0 && p.leads(mark) {
+			return ""
+		}
+		return "the agent does not lead yet"
+	})
+	p.During(5*time.Second, func() string {
+		for name, pod := range p.Pods() {
+			if pods[name] != string(pod.UID)+" "+pod.ResourceVersion {
+				return name + " was touched"
+			}
+		}
+		if now := kit.Text(p.revisions()); now != revisions {
+			return "revisions " + now + ", were " + revisions
+		}
+		return ""
+	})
+	after := p.CloneSet("web")
+	if a, b := before.Status, after.Status; a.UpdateRevision != b.UpdateRevision || a.CurrentRevision != b.CurrentRevision || kit.Text(a.CollisionCount) != kit.Text(b.CollisionCount) {
+		t.Errorf("status %s, was %s", kit.Text(b), kit.Text(a))
+	}
+	if got, _, _ := unstructured.NestedInt64(p.raw("web").Object, "spec", "fieldOfTomorrow"); got != 7 {
+		t.Errorf("the new field reads as %d, so the test shows nothing", got)
+	}
+	// It is at work all the same.
+	p.Merge("web", `{spec: {updateStrategy: {partition: 0}}}`)
+	p.Ready("web", 4, time.Minute)
+}
+
+// leads says whether an agent renewed the Lease since a mark.
+func (p place) leads(since lab.Mark) bool {
+	p.Helper()
+	events, err := p.Since(since, lab.ByUser(kit.User), lab.Writes, lab.On("leases"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return len(events) > 0
+}
+
+// upgradeCRD adds a field with a default to every version of the CRD.
+func (p place) upgradeCRD() {
+	p.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName("clonesets.apps.kruise.io")
+	if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
+		p.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for i := range versions {
+		field := map[string]any{"type": "integer", "default": int64(7)}
+		if err := unstructured.SetNestedField(versions[i].(map[string]any), field,
+			"schema", "openAPIV3Schema", "properties", "spec", "properties", "fieldOfTomorrow"); err != nil {
+			p.Fatal(err)
+		}
+	}
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		p.Fatal(err)
+	}
+	if err := p.Update(p.Context(), crd); err != nil {
+		p.Fatal(err)
+	}
+	p.Eventually(20*time.Second, func() string {
+		if _, has, _ := unstructured.NestedInt64(p.raw("web").Object, "spec", "fieldOfTomorrow"); !has {
+			return "the new schema is not served yet"
+		}
+		return ""
+	})
+}
+
+// raw is a CloneSet as the API server shows it.
+func (p place) raw(name string) *unstructured.Unstructured {
+	p.Helper()
+	u := p.unstructured("apps.kruise.io/v1alpha1", "CloneSet", name)
+	if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		p.Fatal(err)
+	}
+	return u
 }
 
 // TestB141: two agents that both think they lead.

@@ -64,6 +64,8 @@ func TestB001(t *testing.T) {
 		"99% of 3":  {3, 1, "99%"},
 		"99% of 1":  {1, 0, "99%"},
 		"95% of 10": {10, 1, "95%"},
+		// A CloneSet keeps 3 of 10 old at 25%, a DaemonSet would keep 2.
+		"B003: 25% of 10": {10, 7, "25%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

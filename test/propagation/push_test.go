@@ -196,6 +196,45 @@ func TestOneRequestPerChangeAndNoneForARestart(t *testing.T) {
 	}
 }
 
+// TestB123: a label that changes on the hub arrives in both members with one request each; what the members wrote themselves
+// (uid, selector as it was created, status, creation time) is as it was. What else travels with a workload is not pushed yet.
+func TestB123(t *testing.T) {
+	t.Parallel()
+	const ns = "generated"
+	h := startHub(t, "5500000000000123", "one")
+	h.join(t, "alpha", "beta")
+	for _, m := range []string{"alpha", "beta"} {
+		first := some("web:1", 1)
+		first.extra = `, "progressDeadlineSeconds": 60`
+		i := h.item(t, m, ns, first)
+		uid := h.apply(t, i).UID
+		status := []byte(`{"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 3, "updatedReadyReplicas": 3, "labelSelector": "app=web"}}`)
+		if _, err := cloneSets(t, m, ns).Patch(t.Context(), i.Object.GetName(), types.MergePatchType, status, metav1.PatchOptions{FieldManager: "agent"}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		before, at := read(t, m, i), mark(t, m)
+		next := h.item(t, m, ns, func() plan { p := first; p.generation = 2; return p }().by(uid))
+		labels := next.Object.GetLabels()
+		labels["team"] = "blue"
+		next.Object.SetLabels(labels)
+		h.apply(t, next)
+		after := read(t, m, i)
+		if after.GetLabels()["team"] != "blue" {
+			t.Errorf("%s: labels %v", m, after.GetLabels())
+		}
+		if diff := cmp.Diff([]string{"patch clonesets 200"}, requests(t, m, ns, at)); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", m, diff)
+		}
+		for _, path := range [][]string{{"metadata", "uid"}, {"metadata", "creationTimestamp"}, {"spec"}, {"status"}} {
+			was, _, _ := unstructured.NestedFieldCopy(before.Object, path...)
+			is, _, _ := unstructured.NestedFieldCopy(after.Object, path...)
+			if diff := cmp.Diff(was, is); diff != "" {
+				t.Errorf("%s: %v (-before +after):\n%s", m, path, diff)
+			}
+		}
+	}
+}
+
 // TestDriftIsTakenBackAndNamed is a person's edit, with the manager that is named in the event.
 func TestDriftIsTakenBackAndNamed(t *testing.T) {
 	t.Parallel()

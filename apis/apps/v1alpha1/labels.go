@@ -37,6 +37,9 @@ const (
 	ConditionInPlaceUpdateReady = "InPlaceUpdateReady"
 	// ReasonStartInPlaceUpdate is the reason of InPlaceUpdateReady=False.
 	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"
+	// ConditionKruisePodReady is OpenKruise's pod condition and readiness gate whose message is a JSON list of who holds the
+	// pod; it is False while the list is not empty. We never put it on; pods of OpenKruise may have it.
+	ConditionKruisePodReady = "KruisePodReady"
 	// EnvContainerBarrier is the environment variable that holds a container's start back until its turn comes: it reads the
 	// key p_<priority> of a ConfigMap.
 	EnvContainerBarrier = "KRUISE_CONTAINER_BARRIER"

@@ -21,6 +21,14 @@ func (s *CloneSetSpec) NotActedOn() []string {
 	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
 		rows = append(rows, nested.notActedOn("spec.updateStrategy.rollingUpdate")...)
 	}
+	if life := s.Lifecycle; life != nil {
+		rows = append(
+			rows,
+			notActedOn{"spec.lifecycle.preDelete.markPodNotReady", life.PreDelete.marksInVain()},
+			notActedOn{"spec.lifecycle.inPlaceUpdate.markPodNotReady", life.InPlaceUpdate.marksInVain()},
+			notActedOn{"spec.lifecycle.preNormal.markPodNotReady", life.PreNormal != nil && life.PreNormal.MarkPodNotReady},
+		)
+	}
 	return paths(rows)
 }
 
@@ -62,6 +70,11 @@ func (s *UnitedDeploymentSpec) NotActedOn() []string {
 		notActedOn{"spec.updateStrategy.type", s.UpdateStrategy.Type == StagedUpdateType},
 	)
 	return paths(rows)
+}
+
+// marksInVain reports whether the hook takes pods out of service and never waits for anything.
+func (h *LifecycleHook) marksInVain() bool {
+	return h != nil && h.MarkPodNotReady && len(h.LabelsHandler)+len(h.FinalizersHandler) == 0
 }
 
 func paths(rows []notActedOn) []string {

@@ -118,6 +118,10 @@ updateStrategy:
   scatterStrategy: [{key: a, value: b}]
   inPlaceUpdateStrategy: {gracePeriodSeconds: 1}`, nil},
 		"OnDelete works": {`updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, maxSurge: "10%"}}`, nil},
+		"a hook that waits for nothing": {
+			`lifecycle: {preDelete: {markPodNotReady: true}, inPlaceUpdate: {markPodNotReady: true, labelsHandler: {a: b}}, preNormal: {markPodNotReady: true, labelsHandler: {a: b}}}`,
+			[]string{"spec.lifecycle.preDelete.markPodNotReady", "spec.lifecycle.preNormal.markPodNotReady"},
+		},
 		"image pre-download": {`
 updateStrategy:
   inPlaceUpdateStrategy: {imagePreDownloadParallelism: 1, imagePreDownloadTimeoutSeconds: 1, imagePreDownloadMinUpdatedReadyPods: 1}`, []string{

@@ -261,7 +261,7 @@ func TestB119(t *testing.T) {
 	t.Run("(b) in place: the budget is one pod at a time", func(t *testing.T) {
 		t.Parallel()
 		s := Strategy{MaxSurge: 1}
-		if s.Budget(0, Recreates{}) != 1 || s.Budget(0, Recreates{ToUpdate: 1}) != 0 {
+		if s.Budget(0, Recreates{}) != 1 || s.Budget(0, Recreates{ToUpdate: 1}) != 0 || s.Budget(0, Recreates{ToCurrent: 1}) != 0 {
 			t.Error("the budget of a surge that nothing needs, and of one that is needed")
 		}
 		if (Strategy{}).Budget(3, Recreates{}) != 3 || (Strategy{MaxSurge: 1, MaxUnavailable: 2}).Budget(3, Recreates{}) != 2 {

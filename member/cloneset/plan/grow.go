@@ -66,7 +66,7 @@ func (s *scaling) pickID(free []string, i int) string {
 func (s *scaling) awaken(pending []string) {
 	for _, id := range pending {
 		for i := range s.ids.holders[id] {
-			s.later(s.late(&s.ids.holders[id][i]))
+			s.later(s.late(s.ids.holders[id][i]))
 		}
 	}
 }

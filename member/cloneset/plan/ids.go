@@ -25,7 +25,7 @@ type ids struct {
 	pods, claims map[string]bool
 	byID         map[string][]inplace.Claim
 	// holders are the pods of an id, whatever their phase.
-	holders map[string][]inplace.Pod
+	holders map[string][]*inplace.Pod
 	// used are ids that were given away in this pass.
 	used map[string]bool
 	// next is the smallest number that may be free: all below it are in use.
@@ -34,14 +34,14 @@ type ids struct {
 
 func (s *scaling) readIDs() ids {
 	out := ids{
-		pods: map[string]bool{}, claims: map[string]bool{}, used: map[string]bool{},
-		byID: map[string][]inplace.Claim{}, holders: map[string][]inplace.Pod{},
+		pods: make(map[string]bool, len(s.Pods)), claims: make(map[string]bool, len(s.Claims)), used: map[string]bool{},
+		byID: make(map[string][]inplace.Claim, len(s.Claims)), holders: make(map[string][]*inplace.Pod, len(s.Pods)),
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		out.pods[p.Name] = true
 		if id := idOf(p); id != "" {
-			out.holders[id] = append(out.holders[id], *p)
+			out.holders[id] = append(out.holders[id], p)
 		}
 	}
 	for i := range s.Claims {
@@ -98,7 +98,7 @@ func (s *scaling) waiting() (free, pending []string) {
 		switch {
 		case len(holders) == 0 && !s.ids.pods[name]:
 			free = append(free, id)
-		case len(holders) == 1 && s.leaves(&holders[0]):
+		case len(holders) == 1 && s.leaves(holders[0]):
 			pending = append(pending, id)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 // restore takes pods back that are waiting to be deleted, when so many are wanted again: those that would be deleted last.
 // Who was asked to go still goes, and so does who was taken out of service for it.
 func (s *scaling) restore() {
+	if !slices.ContainsFunc(s.marks, func(m *mark) bool { return m.preparing }) {
+		return
+	}
 	wanted, fresh, old := int(s.Intent.Replicas), 0, 0
 	for _, m := range s.marks {
 		wanted -= one(!m.preparing)
@@ -58,6 +61,9 @@ func (s *scaling) release() {
 // deleteAsked deletes pods that were asked to go, by label or by name, to be replaced or as a scale-in: those that do not
 // serve always, the others inside the budget.
 func (s *scaling) deleteAsked() {
+	if !slices.ContainsFunc(s.marks, func(m *mark) bool { return m.asked }) {
+		return
+	}
 	blocked := 0
 	for _, m := range s.ranked() {
 		switch {

@@ -102,7 +102,7 @@ func (s Strategy) Budget(unbounded int32, recreates Recreates) int32 {
 	if s.MaxSurge <= 0 {
 		return unbounded
 	}
-	if s.MaxUnavailable == 0 && recreates.ToUpdate == 0 {
+	if s.MaxUnavailable == 0 && recreates == (Recreates{}) {
 		return 1
 	}
 	return s.MaxUnavailable

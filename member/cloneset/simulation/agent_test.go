@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,7 +39,7 @@ type agent struct {
 	own map[string]int64
 	// faults is off in the final phase; quota is an admission plugin that refuses pods.
 	faults, quota bool
-	planted       fault
+	planted       *fault
 	judge         *judge
 	pass          *pass
 	passes        int
@@ -67,7 +66,7 @@ type pass struct {
 	err           error
 }
 
-func newAgent(c *cluster, seed uint64, f fault) *agent {
+func newAgent(c *cluster, seed uint64, f *fault) *agent {
 	a := &agent{
 		c: c, seed: seed, clock: clocktesting.NewFakePassiveClock(c.now), view: map[string]int64{}, own: map[string]int64{},
 		faults: true, planted: f, marks: []int64{0},
@@ -87,10 +86,20 @@ func (a *agent) restart() {
 	shuffle := func(objects []client.Object) {
 		rand.New(rand.NewPCG(a.seed, uint64(a.step))).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	}
+	hasty := a.planted != nil && a.planted.hasty
+	version := func(kind string) func() string {
+		return func() string {
+			if hasty {
+				return strconv.FormatInt(a.c.rv, 10)
+			}
+			return strconv.FormatInt(a.view[kind], 10)
+		}
+	}
 	a.r = workload.New(workload.Options{
 		Kind: &spy{a: a}, Resource: cloneset.Resource(), Extended: true, Clock: a.clock,
 		Cache:       &reader{s: a.c.server, rv: a.view, read: see, shuffle: shuffle},
-		PodsVersion: func() string { return strconv.FormatInt(a.view[kindPod], 10) },
+		PodsVersion: version(kindPod),
+		Claims:      workload.Feed{Synced: func() bool { return true }, Version: version(kindClaim)},
 		Live:        &writer{reader: reader{s: a.c.server, read: see, shuffle: shuffle}, line: a},
 	})
 }
@@ -105,21 +114,30 @@ type spy struct {
 // Read reads the object.
 func (s *spy) Read(obj client.Object) workload.Wanted {
 	w := s.Kind.Read(obj)
-	s.a.planted.read(&w)
+	s.a.planted.onRead(s.a, &w)
 	return w
 }
 
 // Scale says who should exist.
 func (s *spy) Scale(c workload.Crowd) inplace.Intent {
+	s.a.pass.set = c.Object.(*appsv1alpha1.CloneSet)
 	in := s.Kind.Scale(c)
-	s.a.planted.scale(s.a, c, &in)
+	s.a.planted.onScale(s.a, c, &in)
 	s.a.pass.population, s.a.pass.scaled = in.Population, true
 	return in
 }
 
+// Report writes the status.
+func (s *spy) Report(obj client.Object, r workload.Report) bool {
+	if s.a.planted != nil && s.a.planted.boasting {
+		r.Summary.Updated++
+	}
+	return s.Kind.Report(obj, r)
+}
+
 // saw notes what the pass read last of a kind.
 func (a *agent) saw(kind string, objects []client.Object) {
-	if a.pass == nil {
+	if a.pass == nil || a.pass.scaled {
 		return
 	}
 	switch kind {
@@ -128,7 +146,7 @@ func (a *agent) saw(kind string, objects []client.Object) {
 	case kindPod:
 		a.pass.pods = nil
 		for _, obj := range objects {
-			if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && owner.UID == setUID {
+			if ours(obj) {
 				a.pass.pods = append(a.pass.pods, obj.(*corev1.Pod))
 			}
 		}
@@ -136,7 +154,9 @@ func (a *agent) saw(kind string, objects []client.Object) {
 	case kindClaim:
 		a.pass.claims = nil
 		for _, obj := range objects {
-			a.pass.claims = append(a.pass.claims, obj.(*corev1.PersistentVolumeClaim))
+			if ours(obj) {
+				a.pass.claims = append(a.pass.claims, obj.(*corev1.PersistentVolumeClaim))
+			}
 		}
 	}
 }
@@ -157,7 +177,7 @@ func (a *agent) look(late bool) (current bool) {
 		if late && a.c.rng.IntN(3) == 0 {
 			from := a.view[kind]
 			// A cache that lacks our own writes makes the pass wait, which is worth a look now and then.
-			if a.c.rng.IntN(8) > 0 {
+			if a.c.rng.IntN(8) > 0 && (a.planted == nil || !a.planted.hasty) {
 				from = max(from, a.own[kind])
 			}
 			at := slices.IndexFunc(a.marks, func(m int64) bool { return m >= from })
@@ -300,7 +320,6 @@ func (a *agent) fate(q *request) uint64 {
 
 // before plays the line to the API server.
 func (a *agent) before(q *request) error {
-	a.planted.request(a, q)
 	switch a.fate(q) {
 	case fateLost:
 		a.pass.faulty = true
@@ -349,7 +368,7 @@ func (a *agent) settle() error {
 			if err != nil {
 				return err
 			}
-			if after := p.result.RequeueAfter; after > 0 {
+			if after := p.result.RequeueAfter; after > 0 && (a.planted == nil || !a.planted.sleepy) {
 				due = a.c.now.Add(after)
 			} else if p.err != nil {
 				due = a.c.now.Add(time.Second)

@@ -124,7 +124,9 @@ func (r *reader) List(_ context.Context, list client.ObjectList, opts ...client.
 	}
 	found := slices.DeleteFunc(r.s.all(kind, r.version(kind)), func(obj client.Object) bool { return !selected(obj, options) })
 	r.shuffle(found)
-	r.read(kind, found)
+	if f := options.FieldSelector; f == nil || f.Requirements()[0].Value == setUID {
+		r.read(kind, found)
+	}
 	list.SetResourceVersion(strconv.FormatInt(r.version(kind), 10))
 	for _, obj := range found {
 		switch l := list.(type) {
@@ -178,7 +180,18 @@ func selected(obj client.Object, options *client.ListOptions) bool {
 		return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.TargetRef.Name == want })
 	}
 	owner := metav1.GetControllerOfNoCopy(obj)
-	return owner != nil && string(owner.UID) == want
+	if owner == nil {
+		return want == nobody
+	}
+	return string(owner.UID) == want
+}
+
+// nobody is what the cache's index calls the controller of objects without one.
+const nobody = "nobody"
+
+func ours(obj client.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	return owner != nil && owner.UID == setUID
 }
 
 type labelSet map[string]string
@@ -299,7 +312,7 @@ func (w *writer) patch(obj client.Object, patch client.Patch, subresource string
 	if subresource != "" {
 		q.verb += "/" + subresource
 	}
-	if q.kind != kindPod {
+	if q.kind != kindPod || patch.Type() == types.MergePatchType {
 		return w.send(q, func() error { return w.merge(q, data, patch.Type(), obj) })
 	}
 	q.body = &patchBody{}
@@ -345,8 +358,10 @@ func (w *writer) merge(q *request, data []byte, kind types.PatchType, obj client
 	if err := errorsOf(json.Unmarshal(raw, &have), json.Unmarshal(data, &change)); err != nil {
 		return err
 	}
-	if rv, ok, _ := unstructured.NestedString(change, "metadata", "resourceVersion"); ok && rv != q.was.GetResourceVersion() {
-		return conflict(q.kind, q.name)
+	for field, has := range map[string]string{"resourceVersion": q.was.GetResourceVersion(), "uid": string(q.was.GetUID())} {
+		if want, ok, _ := unstructured.NestedString(change, "metadata", field); ok && want != has {
+			return conflict(q.kind, q.name)
+		}
 	}
 	mergeJSON(have, change)
 	raw, err = json.Marshal(have)
@@ -355,6 +370,8 @@ func (w *writer) merge(q *request, data []byte, kind types.PatchType, obj client
 	}
 	var next client.Object
 	switch q.kind {
+	case kindPod:
+		next = &corev1.Pod{}
 	case kindSet:
 		next = &appsv1alpha1.CloneSet{}
 	case kindRevision:
@@ -372,6 +389,7 @@ func (w *writer) merge(q *request, data []byte, kind types.PatchType, obj client
 	}
 	w.s.put(q.kind, next)
 	obj.SetResourceVersion(next.GetResourceVersion())
+	obj.SetUID(next.GetUID())
 	return nil
 }
 

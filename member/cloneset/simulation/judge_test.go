@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,10 +78,24 @@ type judge struct {
 	broken error
 	// doomed are claims that somebody else asked to go.
 	doomed map[types.UID]bool
+	// tally counts what the agent did, so that a story that proves nothing shows.
+	tally map[string]int
+	// known are the numbers of the generations: they are read often.
+	known map[int64]numbers
+}
+
+// numbers are those of a spec that the agent saw.
+func (j *judge) numbers(set *appsv1alpha1.CloneSet) numbers {
+	n, ok := j.known[set.Generation]
+	if !ok {
+		n = numbersOf(set)
+		j.known[set.Generation] = n
+	}
+	return n
 }
 
 func newJudge(a *agent) *judge {
-	return &judge{a: a, grants: map[string]int{}, doomed: map[types.UID]bool{}}
+	return &judge{a: a, grants: map[string]int{}, doomed: map[types.UID]bool{}, tally: map[string]int{}, known: map[int64]numbers{}}
 }
 
 func (j *judge) fail(format string, args ...any) {
@@ -102,7 +117,7 @@ func (j *judge) granted() {
 func (j *judge) retargeted() {
 	build, n := buildOf(j.a.c.set()), 0
 	for _, pod := range j.a.c.pods() {
-		n += one(active(pod) && pod.Labels[labelBuild] == build)
+		n += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build)
 	}
 	j.grants[build] = max(j.grants[build], n)
 	j.granted()
@@ -120,7 +135,8 @@ func (j *judge) written(p *pass, q *request) {
 	if p.set == nil {
 		return
 	}
-	n := numbersOf(p.set)
+	n := j.numbers(p.set)
+	j.count(p, q, n)
 	switch q.kind {
 	case kindPod:
 		j.pod(p, q, n)
@@ -132,6 +148,44 @@ func (j *judge) written(p *pass, q *request) {
 		if q.verb == "delete" {
 			j.claimGoes(p, q, n)
 		}
+	}
+}
+
+// count tells what kind of deed a request was.
+func (j *judge) count(p *pass, q *request, n numbers) {
+	deed := func(name string, yes bool) { j.tally[name] += one(yes) }
+	was, _ := q.was.(*corev1.Pod)
+	made, _ := q.made.(*corev1.Pod)
+	switch {
+	case q.kind == kindClaim:
+		deed("claim "+q.verb, true)
+	case q.kind != kindPod:
+	case q.verb == "create":
+		total := 0
+		for _, pod := range j.a.c.pods() {
+			total += one(active(pod) && ours(pod))
+		}
+		deed("create", true)
+		deed("create at the current revision", made.Labels[labelBuild] != buildOf(p.set))
+		deed("create as surge", total > n.replicas)
+		deed("create with claims of before", slices.ContainsFunc(p.claims, func(c *corev1.PersistentVolumeClaim) bool { return idOf(c) == idOf(made) }))
+	case q.verb == "delete":
+		deed("delete", true)
+		deed("delete what was asked to go", !n.wants(was))
+		deed("delete what its hook let go", preparing(was))
+	case was != nil && made != nil:
+		from, _ := hooks.Of(was.Labels)
+		to, _ := hooks.Of(made.Labels)
+		deed("state "+string(to), from != to)
+		deed("state back from PreparingDelete", from == hooks.PreparingDelete && to != from)
+		deed("drain", gateTrue(was) && !gateTrue(made))
+		deed("return", !gateTrue(was) && gateTrue(made))
+		deed("update", was.Spec.Containers[0].Image != made.Spec.Containers[0].Image)
+		moved := was.Labels[labelBuild] != made.Labels[labelBuild]
+		deed("update of labels only", moved && was.Spec.Containers[0].Image == made.Spec.Containers[0].Image)
+		deed("roll back", moved && made.Labels[labelBuild] != buildOf(p.set))
+		deed("adopt", !ours(was) && ours(made))
+		deed("let go", ours(was) && !ours(made))
 	}
 }
 
@@ -210,7 +264,8 @@ func (j *judge) state(p *pass, was, made *corev1.Pod) {
 	if _, missing := held(was, hook); to == hooks.Normal && len(missing) > 0 {
 		j.fail("hook: %s is called Normal and lacks %v", was.Name, missing)
 	}
-	if _, asked := made.Labels[appsv1alpha1.LabelSpecifiedDelete]; to == hooks.Updated && !asked && made.Generation != made.Status.ObservedGeneration {
+	updated := made.Annotations[appsv1alpha1.AnnotationInPlaceState] != ""
+	if to == hooks.Updated && updated && made.Generation != made.Status.ObservedGeneration {
 		j.fail("hook: %s is called Updated before its kubelet has seen the update", was.Name)
 	}
 }
@@ -225,7 +280,7 @@ func (j *judge) created(p *pass, made *corev1.Pod, n numbers) {
 		if pod.UID != made.UID && idOf(pod) == id {
 			j.fail("id: %s and %s are of one id", pod.Name, made.Name)
 		}
-		total += one(active(pod) && (!n.exclude || !preparing(pod)))
+		total += one(active(pod) && ours(pod) && (!n.exclude || !preparing(pod)))
 	}
 	for _, c := range p.claims {
 		if idOf(c) == id && c.DeletionTimestamp != nil {
@@ -265,7 +320,7 @@ func (j *judge) onBuild(p *pass, made *corev1.Pod, n numbers) {
 	}
 	count := 0
 	for _, pod := range j.a.c.pods() {
-		count += one(active(pod) && pod.Labels[labelBuild] == build && n.wants(pod) && !preparing(pod) && !asked[pod.UID])
+		count += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build && n.wants(pod) && !preparing(pod) && !asked[pod.UID])
 	}
 	if most := j.grants[build]; count > most {
 		j.fail("grant: %d pods are on build %s, at most %d were ever granted", count, build, most)
@@ -319,7 +374,7 @@ func (j *judge) judgePass(p *pass) error {
 	if p.set == nil || !p.scaled {
 		return nil
 	}
-	if err := j.budget(p, numbersOf(p.set)); err != nil {
+	if err := j.budget(p, j.numbers(p.set)); err != nil {
 		return err
 	}
 	if err := j.world(); err != nil {
@@ -342,6 +397,11 @@ func (j *judge) available(pod *corev1.Pod, minReady int32) bool {
 
 func serves(pod *corev1.Pod) bool {
 	return active(pod) && !preparing(pod) && isTrue(pod, corev1.PodReady) && gateTrue(pod)
+}
+
+// waits reports whether a pod serves and counts as unavailable only because its hook was asked before an update.
+func waits(pod *corev1.Pod) bool {
+	return serves(pod) && pod.Labels[appsv1alpha1.LabelLifecycleState] == string(hooks.PreparingUpdate)
 }
 
 func gateTrue(pod *corev1.Pod) bool {
@@ -374,12 +434,13 @@ func takes(q *request, pod *corev1.Pod) string {
 // serve, everything else enough that are available. Requests are judged in the order in which they were decided.
 func (j *judge) budget(p *pass, n numbers) error {
 	seen := map[string]*corev1.Pod{}
-	available, serving, staying := 0, 0, 0
+	available, serving, staying, upheld := 0, 0, 0, 0
 	for _, pod := range p.pods {
 		seen[pod.Name] = pod
 		available += one(j.available(pod, p.set.Spec.MinReadySeconds))
 		serving += one(serves(pod))
 		staying += one(active(pod) && n.wants(pod) && !preparing(pod))
+		upheld += one(waits(pod))
 	}
 	floor := n.replicas - n.unavailable
 	if n.unavailable == 0 && n.policy != appsv1alpha1.ReCreateUpdate {
@@ -416,17 +477,36 @@ func (j *judge) budget(p *pass, n numbers) error {
 		if scaleIn && surplus < 0 {
 			return fmt.Errorf("budget: %s %s as a scale-in, and %d of %d would stay", how, pod.Name, n.replicas+surplus, n.replicas)
 		}
-		if !serves(pod) {
+		if !serves(pod) || how == "holds" && !j.available(pod, p.set.Spec.MinReadySeconds) {
 			continue
 		}
 		serving--
 		available -= one(j.available(pod, p.set.Spec.MinReadySeconds))
-		if scaleIn && serving < floor || !scaleIn && available < floor {
-			return fmt.Errorf("budget: %s %s, which serves (scale-in %t): %d serve and %d are available after it, at least %d should",
-				how, pod.Name, scaleIn, serving, available, floor)
+		left := available
+		if waits(pod) {
+			// It counts as unavailable since its hook was asked, and serves all the same: it has paid.
+			upheld--
+			left += upheld
+		}
+		if scaleIn && serving < floor || !scaleIn && left < floor {
+			return fmt.Errorf("budget: %s %s, which serves (scale-in %t): %d serve and %d are available after it, at least %d should; it saw %s",
+				how, pod.Name, scaleIn, serving, available, floor, j.view(p))
 		}
 	}
 	return nil
+}
+
+// view is what a pass saw of the pods.
+func (j *judge) view(p *pass) string {
+	var out []string
+	for _, pod := range p.pods {
+		ready := conditionOf(pod, corev1.PodReady)
+		out = append(out, fmt.Sprintf("%s(%s %s, ready %s since %s, gate %s, state %q, available %t, deleted %t)", pod.Name, pod.Status.Phase,
+			pod.Spec.Containers[0].Image, ready.Status, ready.LastTransitionTime.UTC().Format("04:05"),
+			conditionOf(pod, appsv1alpha1.ConditionInPlaceUpdateReady).Status, pod.Labels[appsv1alpha1.LabelLifecycleState],
+			j.available(pod, p.set.Spec.MinReadySeconds), pod.DeletionTimestamp != nil))
+	}
+	return strings.Join(out, ", ")
 }
 
 // inOrder are the requests that name pods: those of scaling as it decided them, then the others by name.
@@ -528,7 +608,7 @@ func undone(first, second *pass) error {
 			return fmt.Errorf("undone: %s is deleted right after it was taken back", name)
 		case b.drained && a.returned, b.returned && a.drained:
 			return fmt.Errorf("undone: %s is drained and returned, or the other way round", name)
-		case b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
+		case b.build[0] == b.build[1] && b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
 			return fmt.Errorf("undone: %s goes from state %q to %q and back", name, b.state[0], b.state[1])
 		case b.build[0] != b.build[1] && a.build[0] != a.build[1]:
 			return fmt.Errorf("undone: %s goes from build %s to %s and on to %s", name, b.build[0], b.build[1], a.build[1])

@@ -41,17 +41,46 @@ func TestRandomStories(t *testing.T) {
 	var next atomic.Int64
 	next.Store(from)
 	var wg sync.WaitGroup
+	var mu sync.Mutex
+	tally := map[string]int{}
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
 				p := plot{seed: uint64(seed), has: features()}
-				if _, err := p.tell(); err != nil {
+				s, err := p.tell()
+				if err != nil {
 					t.Error(explain(p, err))
 				}
+				mu.Lock()
+				for deed, n := range s.a.judge.tally {
+					tally[deed] += n
+				}
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
+	for _, deed := range slices.Sorted(maps.Keys(tally)) {
+		t.Logf("%7d %s", tally[deed], deed)
+	}
+	if to-from < 1000 || t.Failed() {
+		return
+	}
+	for _, deed := range deedsToSee() {
+		if tally[deed] == 0 {
+			t.Errorf("no story has a %q: the rules prove nothing about it", deed)
+		}
+	}
+}
+
+// deedsToSee are what a thousand stories must contain.
+func deedsToSee() []string {
+	return []string{
+		"create", "create at the current revision", "create as surge", "create with claims of before", "delete", "delete what was asked to go",
+		"delete what its hook let go", "drain", "update", "update of labels only", "return", "roll back", "adopt", "let go",
+		"state PreparingUpdate", "state Updating", "state Updated", "state Normal", "state PreparingDelete", "state back from PreparingDelete",
+		"claim create", "claim delete",
+	}
 }
 
 // rule is the first word of an error: the rule that is broken.

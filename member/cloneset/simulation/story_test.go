@@ -49,6 +49,7 @@ const (
 	withPolicy
 	withMinReady
 	withBadImages
+	withOrphans
 	allFeatures = 1<<iota - 1
 )
 
@@ -57,7 +58,7 @@ type plot struct {
 	seed  uint64
 	has   feature
 	skip  map[int]bool
-	fault fault
+	fault *fault
 }
 
 // story is one CloneSet with people who change everything.
@@ -432,8 +433,16 @@ func (s *story) podEvent(pod *corev1.Pod) {
 		label(appsv1alpha1.LabelSpecifiedDelete, "true")
 	case k < 16 && s.has&withAsking != 0:
 		s.c.editPod(pod.Name, func(p *corev1.Pod) { delete(p.Labels, appsv1alpha1.LabelSpecifiedDelete) })
-	case k < 18 && s.has&withOrder != 0:
+	case k < 18 && k >= 17 && s.has&withOrder != 0:
 		label("tier", []string{"a", "b", "c"}[s.rng.IntN(3)])
+	case k < 17 && s.has&withOrphans != 0 && active(pod) && s.rng.IntN(2) == 0:
+		// Somebody takes a pod out of the selector, or puts it back.
+		app := "web"
+		if pod.Labels["app"] == app {
+			app = "aside"
+		}
+		s.c.logf("label app=%s on pod %s", app, pod.Name)
+		label("app", app)
 	case k < 19 && s.has&withOrder != 0:
 		s.c.editPod(pod.Name, func(p *corev1.Pod) {
 			if p.Annotations == nil {
@@ -557,6 +566,10 @@ func (s *story) end() error {
 			r.Partition = nil
 		}
 		set.Spec.ScaleStrategy.PodsToDelete = nil
+		if slices.ContainsFunc(s.c.pods(), func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }) {
+			// A pod that never comes up, and that a partition holds, spends the budget for good.
+			r.Partition = nil
+		}
 	})
 	if s.hopeless() {
 		b := build{app: 4, number: len(s.builds) + 1}
@@ -604,6 +617,12 @@ func (s *story) peace() error {
 	n, build := numbersOf(set), buildOf(set)
 	total, fresh, broken := 0, 0, 0
 	for _, pod := range s.c.pods() {
+		if !ours(pod) {
+			if pod.Labels["app"] == "web" {
+				return fmt.Errorf("end: pod %s matches and is nobody's", pod.Name)
+			}
+			continue
+		}
 		if !active(pod) {
 			return fmt.Errorf("end: pod %s is still there", pod.Name)
 		}

@@ -1,0 +1,315 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/podwriter"
+)
+
+// Who belongs to a workload, by the rules of Kubernetes' controllers: a pod that matches the selector and has no controller
+// is adopted, with its claims and the revisions it runs; one of ours that does not match any more is let go, with its claims,
+// which it goes on using. Both are passes of their own: who should exist is decided when the view shows them.
+
+// members are changes of who belongs to the object.
+type members struct {
+	// join and leave are pods; claims and revisions join with them, and dropped are the claims of who leaves.
+	join, leave     []corev1.Pod
+	claims, dropped []metav1.PartialObjectMetadata
+	revisions       []appsv1.ControllerRevision
+}
+
+func (m members) none() bool {
+	return len(m.join)+len(m.leave)+len(m.claims)+len(m.dropped)+len(m.revisions) == 0
+}
+
+// strangers are what in the namespace has no controller.
+type strangers struct {
+	pods      []corev1.Pod
+	claims    []metav1.PartialObjectMetadata
+	revisions []appsv1.ControllerRevision
+}
+
+// family is what belongs to an object now.
+type family struct {
+	name   string
+	pods   []corev1.Pod
+	claims []metav1.PartialObjectMetadata
+}
+
+// memberships says who joins and who leaves. refused are those whose owner could not be changed before.
+func memberships(selector labels.Selector, ours family, others strangers, refused map[types.UID]string) members {
+	var m members
+	matches := func(it metav1.Object) bool { return selector.Matches(labels.Set(it.GetLabels())) }
+	may := func(it metav1.Object) bool { return it.GetDeletionTimestamp() == nil && refused[it.GetUID()] == "" }
+	joining, leaving, named := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range others.pods {
+		if p := &others.pods[i]; may(p) && matches(p) && !ended(p) {
+			m.join = append(m.join, *p)
+			joining[idOf(p)] = true
+			named[p.Labels[appsv1alpha1.LabelPodRevision]] = true
+		}
+	}
+	bound := idsRefused(ours.claims, refused)
+	for i := range ours.pods {
+		if p := &ours.pods[i]; may(p) && !matches(p) && !bound[idOf(p)] {
+			m.leave = append(m.leave, *p)
+			leaving[idOf(p)] = true
+		}
+	}
+	of := func(ids map[string]bool) func(metav1.PartialObjectMetadata) bool {
+		return func(c metav1.PartialObjectMetadata) bool {
+			id := idOf(&c)
+			return id != "" && ids[id] && strings.HasSuffix(c.Name, "-"+id) && may(&c)
+		}
+	}
+	m.claims, m.dropped = only(others.claims, of(joining)), only(ours.claims, of(leaving))
+	m.revisions = only(others.revisions, func(r appsv1.ControllerRevision) bool {
+		return may(&r) && matches(&r) && (named[r.Name] || strings.HasPrefix(r.Name, ours.name+"-"))
+	})
+	return m
+}
+
+func only[T any](all []T, match func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(it T) bool { return !match(it) })
+}
+
+// idsRefused are the ids of claims whose owner could not be changed: their pods stay with them.
+func idsRefused(all []metav1.PartialObjectMetadata, refused map[types.UID]string) map[string]bool {
+	ids := map[string]bool{}
+	for i := range all {
+		if refused[all[i].UID] != "" {
+			ids[idOf(&all[i])] = true
+		}
+	}
+	return ids
+}
+
+func idOf(it metav1.Object) string {
+	return it.GetLabels()[appsv1alpha1.LabelCloneSetInstanceID]
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// readMembers finds out who joins and who leaves. Nobody does while it is not known which claims go along.
+func (r *Reconciler) readMembers(ctx context.Context, seen *observation, ours []corev1.Pod) error {
+	selector, err := r.Kind.Selector(seen.obj)
+	if err != nil || selector.Empty() || seen.wanted.Intent.Invalid != "" || !r.Claims.synced() {
+		return nil //nolint:nilerr // it is the intent's Invalid: nobody joins or leaves
+	}
+	others, err := r.strangers(ctx, seen.obj.GetNamespace())
+	if err != nil {
+		return err
+	}
+	mine := family{name: seen.obj.GetName(), pods: ours, claims: seen.claimObjects}
+	seen.book.claimable(mine, others)
+	seen.members = memberships(selector, mine, others, seen.book.unclaimable)
+	return nil
+}
+
+// claimable forgets what is not there any more.
+func (b *book) claimable(ours family, others strangers) {
+	if len(b.unclaimable) == 0 {
+		return
+	}
+	there := map[types.UID]bool{}
+	for _, pods := range [][]corev1.Pod{ours.pods, others.pods} {
+		for i := range pods {
+			there[pods[i].UID] = true
+		}
+	}
+	for _, claims := range [][]metav1.PartialObjectMetadata{ours.claims, others.claims} {
+		for i := range claims {
+			there[claims[i].UID] = true
+		}
+	}
+	for i := range others.revisions {
+		there[others.revisions[i].UID] = true
+	}
+	maps.DeleteFunc(b.unclaimable, func(uid types.UID, _ string) bool { return !there[uid] })
+}
+
+func (r *Reconciler) strangers(ctx context.Context, namespace string) (strangers, error) {
+	var out strangers
+	var pods corev1.PodList
+	var revisions appsv1.ControllerRevisionList
+	claims := claimList()
+	for _, list := range []client.ObjectList{&pods, &revisions, claims} {
+		if err := r.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexController: nobody}); err != nil {
+			return out, fmt.Errorf("listing what has no controller: %w", err)
+		}
+	}
+	out.pods, out.revisions, out.claims = pods.Items, revisions.Items, claims.Items
+	return out, nil
+}
+
+// claim changes the owners of who joins and who leaves, and says whether any was changed. Who cannot be changed is remembered,
+// and told; the rest goes on without.
+func (r *Reconciler) claim(ctx context.Context, seen *observation) (changed bool, err error) {
+	m := seen.members
+	if len(m.join)+len(m.claims)+len(m.revisions) > 0 {
+		// The cache may show an object that is gone, or going.
+		live := r.Kind.New()
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.obj), live); err != nil {
+			return false, fmt.Errorf("reading the object that adopts: %w", err)
+		}
+		if live.GetUID() != seen.obj.GetUID() || live.GetDeletionTimestamp() != nil {
+			return true, nil
+		}
+	}
+	t := &claiming{reconciler: r, seen: seen, held: map[string]bool{}}
+	t.joins(ctx, m)
+	t.leaves(ctx, m)
+	seen.book.wrote(t.result, r.Clock.Now())
+	if t.changed > 0 {
+		ctrl.LoggerFrom(ctx).Info("Changed who belongs to it", "joined", len(m.join), "left", len(m.leave), "written", t.changed)
+		for _, e := range membershipEvents(m) {
+			r.emit(seen, e)
+		}
+	}
+	return t.changed > 0, errors.Join(t.errs...)
+}
+
+func without(owners []metav1.OwnerReference, uid types.UID) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(owners), func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
+// claiming is one run of claim.
+type claiming struct {
+	reconciler *Reconciler
+	seen       *observation
+	result     podwriter.Result
+	changed    int
+	errs       []error
+	// held are the ids of pods whose claims could not be let go.
+	held map[string]bool
+}
+
+// joins adopts; what a pod needs comes before it.
+func (c *claiming) joins(ctx context.Context, m members) {
+	me := c.reconciler.ownerReference(c.seen.obj)
+	for i := range m.revisions {
+		c.revision(ctx, &m.revisions[i], me)
+	}
+	for i := range m.claims {
+		c.claim(ctx, &m.claims[i], append(slices.Clone(m.claims[i].OwnerReferences), me))
+	}
+	for i := range m.join {
+		c.pod(ctx, &m.join[i], append(slices.Clone(m.join[i].OwnerReferences), me))
+	}
+}
+
+// leaves lets go. A pod stays until its claims could go: without a pod of ours, a claim of ours is deleted.
+func (c *claiming) leaves(ctx context.Context, m members) {
+	me := c.seen.obj.GetUID()
+	for i := range m.dropped {
+		if !c.claim(ctx, &m.dropped[i], without(m.dropped[i].OwnerReferences, me)) {
+			c.held[idOf(&m.dropped[i])] = true
+		}
+	}
+	for i := range m.leave {
+		if !c.held[idOf(&m.leave[i])] {
+			c.pod(ctx, &m.leave[i], without(m.leave[i].OwnerReferences, me))
+		}
+	}
+}
+
+func (c *claiming) claim(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) (ok bool) {
+	made, err := c.reconciler.pods.SetOwners(ctx, handle(it, "PersistentVolumeClaim"), owners)
+	if err == nil {
+		c.result.Claims = append(c.result.Claims, made)
+	}
+	c.note(it, err)
+	return err == nil
+}
+
+func (c *claiming) pod(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) {
+	made, err := c.reconciler.pods.SetOwners(ctx, handle(it, "Pod"), owners)
+	if err == nil {
+		c.result.Written = append(c.result.Written, made)
+	}
+	c.note(it, err)
+}
+
+func handle(it metav1.Object, kind string) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: it.GetNamespace(), Name: it.GetName(), UID: it.GetUID(), ResourceVersion: it.GetResourceVersion(),
+	}}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return m
+}
+
+func (c *claiming) revision(ctx context.Context, r *appsv1.ControllerRevision, me metav1.OwnerReference) {
+	after := r.DeepCopy()
+	after.OwnerReferences = append(after.OwnerReferences, me)
+	patch := client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})
+	c.note(r, c.reconciler.Live.Patch(ctx, after, patch, client.FieldOwner(appsv1alpha1.FieldManagerMember)))
+}
+
+// note counts a change, and remembers what is refused.
+func (c *claiming) note(it metav1.Object, err error) {
+	switch {
+	case err == nil:
+		c.changed++
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// Another version is there, and is looked at next.
+		c.changed++
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		if c.seen.book.unclaimable == nil {
+			c.seen.book.unclaimable = map[types.UID]string{}
+		}
+		c.seen.book.unclaimable[it.GetUID()] = fmt.Sprintf("%s can neither join nor leave: %v", it.GetName(), err)
+	default:
+		c.errs = append(c.errs, err)
+	}
+}
+
+// wouldJoin are the objects of the kind that a pod without a controller may be adopted by.
+func (r *Reconciler) wouldJoin(ctx context.Context, pod *corev1.Pod) []ctrl.Request {
+	list, ok := r.newList()
+	if !ok || r.Cache.List(ctx, list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	var out []ctrl.Request
+	_ = apimeta.EachListItem(list, func(o runtime.Object) error {
+		obj, ok := o.(client.Object)
+		if !ok {
+			return nil
+		}
+		if selector, err := r.Kind.Selector(obj); err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+		return nil
+	})
+	return out
+}
+
+// newList is an empty list of the kind.
+func (r *Reconciler) newList() (client.ObjectList, bool) {
+	gvk := r.Resource.GroupVersionKind
+	gvk.Kind += "List"
+	empty, err := r.Live.Scheme().New(gvk)
+	if err != nil {
+		return nil, false
+	}
+	list, ok := empty.(client.ObjectList)
+	return list, ok
+}
