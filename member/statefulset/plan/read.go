@@ -38,7 +38,7 @@ type Strategy struct {
 // Reading is a spec with every number resolved.
 type Reading struct {
 	// Intent has what the spec says about who moves. With Invalid set nothing moves, and lost pods come back on the current
-	// revision: the partition is all replicas then. Templates, revisions and Lifecycle are the caller's.
+	// revision: the partition is all replicas then. Templates and revisions are the caller's.
 	Intent   inplace.Intent
 	Strategy Strategy
 	// MinReadySeconds is how long, in seconds, a pod must have been Ready to count as available.
@@ -58,7 +58,7 @@ func Read(spec *appsv1alpha1.StatefulSetSpec) Reading {
 		problem = r.read(spec, replicas)
 	}
 	if problem != "" {
-		r.Intent = inplace.Intent{Invalid: problem, Replicas: replicas, Partition: replicas}
+		r.Intent = inplace.Intent{Invalid: problem, Replicas: replicas, Partition: replicas, Lifecycle: spec.Lifecycle}
 		r.Held = true
 	}
 	return r

@@ -119,6 +119,7 @@ func (w *world) kubelet(p *simPod) {
 			p.versions = append(p.versions, nil)
 		}
 	case pod.Phase == inplace.PhaseTerminal:
+	case w.bad[c.Image] && c.Waiting != "" && pod.ObservedGeneration == pod.Generation:
 	case c.RunningImage != c.Image && w.bad[c.Image]:
 		w.write(p, func(pod *inplace.Pod) {
 			pod.Node, pod.ObservedGeneration, pod.Ready = "n", pod.Generation, false
