@@ -19,7 +19,8 @@ func TestWaits(t *testing.T) {
 	w.Add(inplace.HoldScale, 3, "b")
 	w.Add(inplace.HoldScale, 1, "a")
 	want := []inplace.Hold{
-		{Kind: inplace.HoldBudget, Pods: 2, Because: "z"}, {Kind: inplace.HoldScale, Pods: 1, Because: "a"},
+		{Kind: inplace.HoldBudget, Pods: 2, Because: "z"},
+		{Kind: inplace.HoldScale, Pods: 1, Because: "a"},
 		{Kind: inplace.HoldScale, Pods: 4, Because: "b"},
 	}
 	if diff := cmp.Diff(want, w.Holds()); diff != "" {

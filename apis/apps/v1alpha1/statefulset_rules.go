@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -99,11 +98,8 @@ func ordinal(text string) (int32, bool) {
 	if !isDigits(text) || len(text) > digits {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n > math.MaxInt32 {
-		return 0, false
-	}
-	return int32(n), true
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil
 }
 
 // Problems lists what our CRD's rules refuse in s, by path in the order of the type; nil when there is nothing. It does

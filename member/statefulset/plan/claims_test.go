@@ -225,11 +225,15 @@ func TestResize(t *testing.T) {
 		"then the next":     {resize + "replicas: 3", all(3, 2), claims("1Gi/1Gi", "1Gi/1Gi", "2Gi/2Gi"), map[string]bool{"fast": true}, "data-web-1 request=2Gi", "", ""},
 		"in parallel as many as may be down": {
 			resize + "podManagementPolicy: Parallel, replicas: 4, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}", all(4),
-			claims("1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi"), map[string]bool{"fast": true}, "data-web-2 request=2Gi; data-web-3 request=2Gi", "", "",
+			claims("1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi", "1Gi/1Gi"),
+			map[string]bool{"fast": true},
+			"data-web-2 request=2Gi; data-web-3 request=2Gi", "", "",
 		},
 		"nobody overtakes one whose claims are resized": {
 			resize + "podManagementPolicy: Parallel, replicas: 3, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}", all(3),
-			claims("2Gi/2Gi", "2Gi/2Gi", "1Gi/1Gi"), map[string]bool{"fast": true}, "data-web-2 request=2Gi", "", "the claims of web-2 are resized first",
+			claims("2Gi/2Gi", "2Gi/2Gi", "1Gi/1Gi"),
+			map[string]bool{"fast": true},
+			"data-web-2 request=2Gi", "", "the claims of web-2 are resized first",
 		},
 		"those that stay old keep their size": {
 			resize + "replicas: 3, updateStrategy: {rollingUpdate: {partition: 2}}", all(3, 2), claims("1Gi/1Gi", "1Gi/1Gi", "2Gi/2Gi"), map[string]bool{"fast": true}, "", "", "",
@@ -252,8 +256,10 @@ func TestResize(t *testing.T) {
 			resize + "replicas: 1", all(1), []Claim{claim(0, "2Gi", "1Gi", func(c *Claim) { c.NodePending = true })}, map[string]bool{"fast": true}, "", "0", "",
 		},
 		"the storage cannot": {
-			resize + "replicas: 2", all(2), []Claim{claim(0, "1Gi", "1Gi"), claim(1, "2Gi", "1Gi", func(c *Claim) { c.Trouble = "full" })},
-			map[string]bool{"fast": true}, "", "", "claim data-web-1 is not resized: full",
+			resize + "replicas: 2", all(2),
+			[]Claim{claim(0, "1Gi", "1Gi"), claim(1, "2Gi", "1Gi", func(c *Claim) { c.Trouble = "full" })},
+			map[string]bool{"fast": true},
+			"", "", "claim data-web-1 is not resized: full",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +284,7 @@ func TestResize(t *testing.T) {
 func TestShrinkIsSaid(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}, ": "cannot shrink, so they stay: data-web-0",
+		"volumeClaimUpdateStrategy: {type: OnPodRollingUpdate},": "cannot shrink, so they stay: data-web-0",
 		"": "stay so with volumeClaimUpdateStrategy.type OnDelete: data-web-1",
 	} {
 		in := input(t, "{replicas: 2, "+text+dataTemplate+"}", all(2, 0, 1)...)
@@ -313,7 +319,7 @@ func TestB091(t *testing.T) {
 			t.Errorf("%s: moves %q, volumes %v", strategy, got, r.Volumes)
 		}
 		in.Pods = []inplace.Pod{pod(0, "r2")}
-		if r, d = next(in); len(d.Patches)+len(d.Deletes)+len(d.Creates) != 0 {
+		if _, d = next(in); len(d.Patches)+len(d.Deletes)+len(d.Creates) != 0 {
 			t.Errorf("%s: the size alone touches a pod: %+v", strategy, d)
 		}
 	}

@@ -30,11 +30,11 @@ func owner() metav1.OwnerReference {
 }
 
 // spec reads YAML, with a selector.
-func spec(t testing.TB, text string) *appsv1alpha1.StatefulSetSpec {
-	t.Helper()
+func spec(tb testing.TB, text string) *appsv1alpha1.StatefulSetSpec {
+	tb.Helper()
 	out := &appsv1alpha1.StatefulSetSpec{}
 	if err := yaml.UnmarshalStrict([]byte(text), out); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if out.Selector == nil {
 		out.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -43,9 +43,9 @@ func spec(t testing.TB, text string) *appsv1alpha1.StatefulSetSpec {
 }
 
 // input is a set in the middle of a release from r1 to r2.
-func input(t testing.TB, text string, pods ...inplace.Pod) Input {
-	t.Helper()
-	s := spec(t, text)
+func input(tb testing.TB, text string, pods ...inplace.Pod) Input {
+	tb.Helper()
+	s := spec(tb, text)
 	r := Read(s)
 	in := Input{
 		Intent: r.Intent, Strategy: r.Strategy, Pods: pods, Owner: owner(), Namespace: "ns", Now: at(), ClaimLabels: s.Selector.MatchLabels,
@@ -53,7 +53,7 @@ func input(t testing.TB, text string, pods ...inplace.Pod) Input {
 	in.Intent.Update, in.Intent.Current, in.Intent.Revisions = rev("r2"), rev("r1"), []inplace.Revision{rev("r1"), rev("r2")}
 	templates, err := claims.Read(s.VolumeClaimTemplates)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	in.Templates = templates
 	return in

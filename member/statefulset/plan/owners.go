@@ -15,11 +15,11 @@ import (
 // own gives the claims of pods that exist the owners that the retention policy asks for, as Kubernetes does; the garbage
 // collector then does the rest:
 //
-//	whenDeleted  whenScaled   pod has a slot     pod is condemned
-//	Retain       Retain       nobody             nobody
-//	Delete       Retain       the StatefulSet    the StatefulSet
-//	Retain       Delete       nobody             the pod
-//	Delete       Delete       the StatefulSet    the pod
+//	whenDeleted, whenScaled   pod has a slot     pod is condemned
+//	Retain, Retain            nobody             also nobody
+//	Delete, Retain            the StatefulSet    the StatefulSet
+//	Retain, Delete            nobody             the pod
+//	both Delete               the StatefulSet    the pod
 //
 // Owners of others stay. A claim whose pod is gone is not touched.
 func (s *scaling) own() {

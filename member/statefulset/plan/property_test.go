@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/hooks"
@@ -17,6 +16,7 @@ import (
 
 // anySet is any set in any state, with claims.
 func anySet(tb testing.TB, t *rapid.T, partition int) Input {
+	tb.Helper()
 	management := rapid.SampledFrom([]string{"Parallel", "OrderedReady"}).Draw(t, "management")
 	unordered := ""
 	if management == "Parallel" && rapid.Bool().Draw(t, "unordered") {

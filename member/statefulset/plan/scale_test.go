@@ -53,13 +53,15 @@ func TestWhoShouldExist(t *testing.T) {
 		"OnDelete comes back updated":    {"{replicas: 3, updateStrategy: {type: OnDelete}}", pods(0, 1), want{creates: "2:r2"}},
 		"the grant is a number, too": {
 			"{" + parallel + "replicas: 4, reserveOrdinals: [0], updateStrategy: {rollingUpdate: {partition: 2}}}",
-			[]inplace.Pod{pod(0, "r1"), pod(1, "r1"), pod(2, "r2"), pod(3, "r2")}, want{creates: "4:r1", deletes: "0"},
+			[]inplace.Pod{pod(0, "r1"), pod(1, "r1"), pod(2, "r2"), pod(3, "r2")},
+			want{creates: "4:r1", deletes: "0"},
 		},
 		"unordered: old ones are enough": {"{" + parallel + "replicas: 3, updateStrategy: {rollingUpdate: {partition: 1, unorderedUpdate: {}}}}", pods(1, 2), want{creates: "0:r2"}},
 		"unordered: first the old":       {"{" + parallel + "replicas: 3, updateStrategy: {rollingUpdate: {partition: 1, unorderedUpdate: {}}}}", []inplace.Pod{pod(1, "r2")}, want{creates: "0:r1 2:r2"}},
 		"B063: a drained one keeps its place": {
 			"{" + parallel + "replicas: 3, updateStrategy: {rollingUpdate: {partition: 2, unorderedUpdate: {}}}}",
-			[]inplace.Pod{pod(1, "r1"), pod(2, "r1", begunPod)}, want{creates: "0:r1"},
+			[]inplace.Pod{pod(1, "r1"), pod(2, "r1", begunPod)},
+			want{creates: "0:r1"},
 		},
 		"evicted: its name is needed":        {"{replicas: 2}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", evicted)}, want{deletes: "1"}},
 		"refused by its node: waits":         {"{replicas: 2}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", refused)}, want{hold: "refused by their nodes"}},

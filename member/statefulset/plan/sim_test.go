@@ -251,7 +251,7 @@ func apply(pod *inplace.Pod, x inplace.Patch) {
 			panic(err)
 		}
 	}
-	switch x.Kind {
+	switch x.Kind { //nolint:exhaustive // the others change nothing that the model has
 	case inplace.PatchDrain:
 		pod.Gate, pod.GateSince = inplace.GateFalse, x.At
 	case inplace.PatchReturn:

@@ -102,6 +102,7 @@ type story struct {
 }
 
 func tell(tb testing.TB, seed uint64, f fault) error {
+	tb.Helper()
 	rng := rand.New(rand.NewPCG(seed, 5))
 	s := &story{
 		tb: tb, rng: rng, fault: f, faults: true, grants: map[string]int{"r0": 1 << 20}, marked: map[string]bool{},
