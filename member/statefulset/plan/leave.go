@@ -61,31 +61,30 @@ func (s *scaling) restore() {
 // shrink deletes condemned pods, the highest ordinal first: with Parallel all of them, within the budget; with OrderedReady
 // one after the other.
 func (s *scaling) shrink() {
-	if s.Strategy.Parallel {
-		for _, m := range s.condemned {
-			if m.pod.Active() && s.mayGo(m) {
-				s.leave(m, s.tooMany())
-			}
-		}
+	if !s.Strategy.Parallel {
+		s.shrinkOne()
 		return
 	}
+	for _, m := range s.condemned {
+		if m.pod.Active() && s.mayGo(m) {
+			s.leave(m, s.tooMany())
+		}
+	}
+}
+
+// shrinkOne deletes the highest of the condemned pods, when those above it are gone and those below it ready.
+func (s *scaling) shrinkOne() {
 	if len(s.condemned) == 0 {
 		return
 	}
 	m, more := s.condemned[0], len(s.condemned)-1
-	switch m.pod.Phase {
-	case inplace.PhaseTerminating:
-		if more > 0 {
-			s.waits.Add(inplace.HoldScale, more, fmt.Sprintf("OrderedReady: pods that are too many wait for %s to be gone", m.pod.Name))
-		}
-	case inplace.PhaseTerminal:
-		if s.marked(m) {
-			s.clearOne(m)
-		}
-	case inplace.PhasePending, inplace.PhaseRunning:
-		if s.inTurn(m) && s.mayGo(m) {
-			s.leave(m, s.tooMany())
-		}
+	switch {
+	case m.pod.Phase == inplace.PhaseTerminating && more > 0:
+		s.waits.Add(inplace.HoldScale, more, fmt.Sprintf("OrderedReady: pods that are too many wait for %s to be gone", m.pod.Name))
+	case m.pod.Phase == inplace.PhaseTerminal && s.marked(m):
+		s.clearOne(m)
+	case m.pod.Active() && s.inTurn(m) && s.mayGo(m):
+		s.leave(m, s.tooMany())
 	}
 }
 

@@ -42,43 +42,47 @@ func (s *scaling) own() {
 }
 
 func (s *scaling) ownOne(m *member, c *Claim, toPod bool) {
-	toSet := s.Strategy.DeleteDeleted && !toPod
-	owners := []metav1.OwnerReference{}
-	changed, hasSet, hasPod := false, false, false
+	pod := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: m.pod.Name, UID: m.pod.UID}
+	m.tied = m.tied || !toPod && slices.ContainsFunc(c.Owners, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+	// Others' references stay, and of ours the one that is wanted, as it is.
+	var wanted types.UID
+	switch {
+	case toPod:
+		wanted = pod.UID
+	case s.Strategy.DeleteDeleted:
+		wanted = s.Owner.UID
+	}
+	owners, has := []metav1.OwnerReference{}, wanted == ""
 	for _, o := range c.Owners {
-		switch {
-		case o.UID == s.Owner.UID:
-			hasSet = true
-			changed = changed || !toSet
-			if toSet {
-				owners = append(owners, o)
-			}
-		case o.Kind == "Pod" && o.Name == m.pod.Name:
-			is := toPod && o.UID == m.pod.UID
-			m.tied = m.tied || !toPod && o.UID == m.pod.UID
-			hasPod = hasPod || is
-			changed = changed || !is
-			if is {
-				owners = append(owners, o)
-			}
-		default:
+		ours := o.UID == s.Owner.UID || o.Kind == pod.Kind && o.Name == pod.Name
+		if !ours || o.UID == wanted {
 			owners = append(owners, o)
 		}
+		has = has || o.UID == wanted
 	}
-	if toSet && !hasSet {
-		owners, changed = append(owners, s.Owner), true
-	}
-	if toPod && !hasPod {
-		owners, changed = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: m.pod.Name, UID: m.pod.UID}), true
-	}
-	if !changed || len(s.out.ClaimPatches) >= crowd.PerPass {
+	if has && len(owners) == len(c.Owners) || len(s.out.ClaimPatches) >= crowd.PerPass {
 		return
 	}
 	because := "persistentVolumeClaimRetentionPolicy says who it goes with"
-	if toPod {
+	switch {
+	case has:
+	case toPod:
+		owners = append(owners, pod)
 		because = fmt.Sprintf("its ordinal is not wanted, and whenScaled is Delete: it goes with pod %s", m.pod.Name)
+	default:
+		owners = append(owners, s.Owner)
 	}
 	s.patchClaim(c, because).Owners = owners
+}
+
+// patchClaim is the patch of a claim in this pass.
+func (s *scaling) patchClaim(c *Claim, because string) *ClaimPatch {
+	i := slices.IndexFunc(s.out.ClaimPatches, func(p ClaimPatch) bool { return p.Name == c.Name })
+	if i < 0 {
+		i = len(s.out.ClaimPatches)
+		s.out.ClaimPatches = append(s.out.ClaimPatches, ClaimPatch{Ref: c.Ref, Because: because})
+	}
+	return &s.out.ClaimPatches[i]
 }
 
 // tiedText says why a pod that was condemned and is wanted again is not deleted at once.
@@ -98,16 +102,6 @@ func (s *scaling) fixed(m *member, why string) {
 		s.out.Fixed = map[string]string{}
 	}
 	s.out.Fixed[m.pod.Name] = cmp.Or(s.out.Fixed[m.pod.Name], why)
-}
-
-// patchClaim is the patch of a claim in this pass.
-func (s *scaling) patchClaim(c *Claim, because string) *ClaimPatch {
-	i := slices.IndexFunc(s.out.ClaimPatches, func(p ClaimPatch) bool { return p.Name == c.Name })
-	if i < 0 {
-		i = len(s.out.ClaimPatches)
-		s.out.ClaimPatches = append(s.out.ClaimPatches, ClaimPatch{Ref: c.Ref, Because: because})
-	}
-	return &s.out.ClaimPatches[i]
 }
 
 // marked reports whether the claims of a condemned pod are seen to go with it, where they are to.

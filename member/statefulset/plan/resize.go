@@ -39,20 +39,13 @@ func (s *scaling) resize() {
 		return
 	}
 	movers := s.movers()
-	room := int(max(s.Intent.MaxUnavailable, 1))
-	for _, m := range movers {
-		if state, _ := s.size(m); state == growing || state == failing {
-			room--
-		}
-	}
+	room := s.resizable(movers)
 	before := ""
 	for _, m := range movers {
 		state, why := s.size(m)
-		if state == small {
-			if room > 0 && len(s.out.ClaimPatches) < crowd.PerPass {
-				room--
-				s.enlarge(m)
-			}
+		if state == small && room > 0 && len(s.out.ClaimPatches) < crowd.PerPass {
+			room--
+			s.enlarge(m)
 		}
 		if state == grown && before != "" && !m.updated {
 			why = fmt.Sprintf("pods move in order, and the claims of %s are resized first", before)
@@ -60,21 +53,32 @@ func (s *scaling) resize() {
 		if why == "" {
 			continue
 		}
-		s.fix(m, why, state == stuck || state == failing)
+		s.fix(m, why, state)
 		if !m.updated {
 			before = cmp.Or(before, m.pod.Name)
 		}
 	}
 }
 
+// resizable is how many more pods may have their claims resized now.
+func (s *scaling) resizable(movers []*member) int {
+	room := int(max(s.Intent.MaxUnavailable, 1))
+	for _, m := range movers {
+		if state, _ := s.size(m); state == growing || state == failing {
+			room--
+		}
+	}
+	return room
+}
+
 // fix keeps a pod that serves from moving, and says why. One that is down is moved all the same: a broken pod can always be
 // fixed, and its claims follow.
-func (s *scaling) fix(m *member, why string, look bool) {
+func (s *scaling) fix(m *member, why string, state size) {
 	moves := !m.updated && m.pod.InService()
 	if moves {
 		s.fixed(m, why)
 	}
-	if moves || look {
+	if moves || state == stuck || state == failing {
 		s.waits.Add(inplace.HoldClaim, 1, why)
 	}
 }
@@ -168,32 +172,30 @@ func (s *scaling) enlarge(m *member) {
 // tellVolumes fills in the status of each template, and names claims that no strategy brings to their templates.
 func (s *scaling) tellVolumes() {
 	var larger, smaller []string
+	slots := s.sortedSlots()
 	for i := range s.volumes.Templates {
 		want := s.volumes.wants[i]
 		status := appsv1alpha1.VolumeClaimStatus{VolumeClaimName: s.volumes.Templates[i].Name}
-		for _, m := range s.sortedSlots() {
+		for _, m := range slots {
 			c := s.volumes.of(m.ordinal)[i]
-			if c == nil {
+			switch {
+			case c == nil:
 				continue
-			}
-			switch c.Request.Cmp(want) {
-			case -1:
+			case c.Request.Cmp(want) < 0:
 				smaller = append(smaller, c.Name)
 				continue
-			case 1:
+			case c.Request.Cmp(want) > 0:
 				larger = append(larger, c.Name)
 			}
 			status.CompatibleReplicas++
-			if c.Capacity.Cmp(want) >= 0 {
-				status.CompatibleReadyReplicas++
-			}
+			status.CompatibleReadyReplicas += int32(one(c.Capacity.Cmp(want) >= 0)) //nolint:gosec // 0 or 1
 		}
 		s.out.Volumes = append(s.out.Volumes, status)
 	}
-	if len(larger) > 0 && s.Strategy.ResizeClaims {
+	switch resizes := s.Strategy.ResizeClaims; {
+	case resizes && len(larger) > 0:
 		s.warn("claims ask for more than their template, and a volume cannot shrink, so they stay: " + crowd.Few(larger))
-	}
-	if len(smaller) > 0 && !s.Strategy.ResizeClaims {
+	case !resizes && len(smaller) > 0:
 		s.warn("claims ask for less than their template, and stay so with volumeClaimUpdateStrategy.type OnDelete: " + crowd.Few(smaller))
 	}
 }
