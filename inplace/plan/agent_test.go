@@ -76,6 +76,10 @@ func (a *agent) observe(minReady int32) []inplace.Pod {
 func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error) {
 	pods := a.observe(minReady)
 	in.Population = scale(in, pods)
+	if a.faults && a.w.rng.IntN(6) == 0 {
+		// A quota, a claim that is not gone yet.
+		in.Population.Creates, a.lagged = nil, true
+	}
 	d := plan.Next(in, pods, a.w.now)
 	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), a.act(in, d)); err != nil {
 		return d, err

@@ -33,6 +33,9 @@ func (r *round) choose() {
 		case quota <= 0 && target.Name != r.in.Update.Name:
 			// It is on the update revision and may stay there.
 		case quota <= 0:
+			// A pod on its way does not come back for what the next pass gives it again.
+			m.waits = m.begun() && quota+r.tally.going > 0
+			quota--
 			r.held = append(r.held, m)
 		default:
 			quota--
@@ -127,6 +130,37 @@ func (r *round) recreateHopeless() {
 	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
 }
 
+// freeBudget ends what could last for ever: the budget is spent by nothing but broken pods, the user's order puts them behind
+// pods that serve, and so the partition holds the ones and the budget the others. Then the broken ones take their places,
+// which costs nothing (W16).
+func (r *round) freeBudget() {
+	if len(r.blocked) == 0 || r.tally.absent > 0 {
+		return
+	}
+	broken := 0
+	for _, m := range r.members {
+		held := slices.Contains(r.held, m) && m.pod.Down && !m.pod.InService()
+		if m.chosen || m.active() && !m.pod.Available && !held {
+			// It moves, or may become available.
+			return
+		}
+		broken += int(one(held))
+	}
+	target, _ := r.direction()
+	for i := 0; i < len(r.held) && broken > 0 && len(r.blocked) > 0; i++ {
+		m := r.held[i]
+		w := r.ways.of(m.pod, target)
+		if !m.pod.Down || m.pod.InService() || w.refused != "" {
+			continue
+		}
+		m.chosen, m.update, m.recreate = true, w.update, w.recreate
+		last := len(r.blocked) - 1
+		r.held = append(r.held, r.blocked[last])
+		r.blocked = r.blocked[:last]
+	}
+	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
+}
+
 // standstill reports whether no pod may begin to move at all.
 func (r *round) standstill() bool {
 	return r.in.Invalid != "" || r.in.Paused || r.in.OnDelete || r.in.Update.Name == ""
@@ -136,7 +170,7 @@ func (r *round) standstill() bool {
 // on it counted, and pods on it that were asked to go as long as they are there; or, with PartitionRollback and more of
 // them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
-	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving)
+	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
 	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
 		return r.in.Current, excess
 	}

@@ -162,6 +162,19 @@ func crowdOf(in inplace.Intent, pods []inplace.Pod) crowd {
 	return out
 }
 
+// transit are the pods on their way to the update revision, as far as the grant has room for them.
+func (c *crowd) transit(in inplace.Intent) int {
+	if in.Invalid != "" || in.Paused || in.OnDelete {
+		return 0
+	}
+	moving := 0
+	for i := range c.older {
+		state, _ := hooks.Of(c.older[i].Labels)
+		moving += count(c.older[i].Gate == inplace.GateFalse || state == hooks.PreparingUpdate || state == hooks.Updating)
+	}
+	return min(moving, max(int(in.Grant())-len(c.newer), 0))
+}
+
 // scale is a workload's scaling in its simplest right form.
 func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 	var out inplace.Population
@@ -172,9 +185,10 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 	}
 	slices.Sort(out.Leaving)
 	missing := int(in.Replicas) - len(c.older) - len(c.newer)
+	stay := len(c.older) - c.transit(in)
 	for n := range max(missing, 0) {
 		rev := in.Update
-		if n < int(in.Partition)-len(c.older) || in.Invalid != "" {
+		if n < int(in.Partition)-stay || in.Invalid != "" {
 			rev = in.Current
 		}
 		i := 0

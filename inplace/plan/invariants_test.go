@@ -21,6 +21,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/order"
 	"github.com/underway-dev/underway/inplace/podview"
 )
 
@@ -160,11 +161,24 @@ func (s *story) numbers() {
 	if s.rng.IntN(8) == 0 {
 		s.in.Lifecycle = s.lifecycle()
 	}
+	s.order()
 	s.in.Invalid = ""
 	if s.rng.IntN(20) == 0 {
 		s.in.Invalid = "spec.updateStrategy.partition: nonsense"
 	}
 	s.granted()
+}
+
+// order draws who goes first, and who cannot be changed in place.
+func (s *story) order() {
+	s.in.Compare = []func(a, b inplace.Pod) int{nil, nil, order.Name, order.OrdinalDescending}[s.rng.IntN(4)]
+	s.in.Scatter, s.in.RecreateOnly = nil, nil
+	if s.rng.IntN(4) == 0 {
+		s.in.Scatter = []appsv1alpha1.UpdateScatterTerm{{Key: "lb", Value: "true"}, {Key: "seen", Value: "true"}}
+	}
+	if s.rng.IntN(6) == 0 {
+		s.in.RecreateOnly = map[string]string{fmt.Sprintf("p-%d", s.rng.IntN(4)): "its volumes are of other templates"}
+	}
 }
 
 // granted notes what the user allows now.
@@ -307,11 +321,13 @@ func (s *story) peace(d inplace.Decision) error {
 	if sum.Replicas != s.in.Replicas {
 		return fmt.Errorf("%d pods of %d: %+v", sum.Replicas, s.in.Replicas, d)
 	}
+	// Pods that are broken where they are, and that the user's order keeps beyond the grant, hold the budget for good.
+	stuck := sum.Ready < sum.Replicas && (s.in.Compare != nil || s.in.Scatter != nil)
 	if len(sum.Refused) == 0 && sum.Asked < s.in.Grant() {
 		return fmt.Errorf("%d of %d granted pods moved: %+v", sum.Asked, s.in.Grant(), d)
 	}
 	// A pod that is broken on a revision which is neither the one nor the other may hold the budget for good.
-	if s.in.PartitionRollback && len(sum.Broken) == 0 && s.in.Current.Name != s.in.Update.Name && len(sum.Refused) == 0 && sum.Asked != s.in.Grant() {
+	if s.in.PartitionRollback && !stuck && len(sum.Broken) == 0 && s.in.Current.Name != s.in.Update.Name && len(sum.Refused) == 0 && sum.Asked != s.in.Grant() {
 		return fmt.Errorf("%d pods on the update revision, %d granted: %+v", sum.Asked, s.in.Grant(), d)
 	}
 	for _, p := range s.a.w.live() {

@@ -16,6 +16,7 @@ func Next(in inplace.Intent, pods []inplace.Pod, now time.Time) inplace.Decision
 	r := newRound(in, pods, now)
 	r.choose()
 	r.spend()
+	r.freeBudget()
 	r.act()
 	return r.decision()
 }
@@ -37,7 +38,9 @@ type member struct {
 	// refusal says why it may not move at all.
 	refusal string
 	// chosen is set when it is allowed to move, by partition first and by budget then.
-	chosen  bool
+	chosen bool
+	// waits is set when it would move but for pods that go in this very pass: it is left as it is until the next.
+	waits   bool
 	outcome step.Outcome
 }
 
@@ -110,8 +113,8 @@ type tally struct {
 	// staying are active pods that were not asked to go; available counts those too that were.
 	staying, available int32
 	// asked are staying pods on the update revision, created ones of this pass included; older are the others. leaving are
-	// pods on the update revision that were asked to go and are still there.
-	asked, older, leaving int32
+	// pods on the update revision that were asked to go and are still there, going those that scaling deletes in this pass.
+	asked, older, leaving, going int32
 	// moving are those of older that are on their way to the update revision.
 	moving int32
 	// absent pods are wanted and neither there nor being created; absentNew of them will come at the update revision.
@@ -178,6 +181,8 @@ func (r *round) count() {
 		if m.active() {
 			r.countOne(m)
 		}
+		// What scaling deletes in this pass is there until it is: a delete that fails must not leave one too many.
+		t.going += one(m.gone && m.pod.Active() && m.pod.Revision == r.in.Update.Name)
 	}
 	there := t.staying
 	for _, c := range r.in.Population.Creates {
@@ -312,7 +317,7 @@ func (r *round) serves(m *member) bool {
 func (r *round) act() {
 	for _, m := range r.members {
 		switch {
-		case !m.active() || m.written:
+		case !m.active() || m.written || m.waits:
 			continue
 		case m.chosen && m.recreate != "":
 			r.replace(m)

@@ -405,3 +405,22 @@ func TestOrderIsTheKindsAndDoesNotDependOnTheObservation(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestPodsThatScalingDeletesKeepTheirPlaceUntilTheyAreGone: four may be new, and of five two are deleted in this pass. If
+// those deletes fail, nobody has moved beyond that; who is on the way waits, drained as it is, for the next pass.
+func TestPodsThatScalingDeletesKeepTheirPlaceUntilTheyAreGone(t *testing.T) {
+	t.Parallel()
+	in, seen := intent(5, 1, 5), pods("NNNNN dd")
+	in.Population.Deletes = []inplace.Delete{{Ref: seen[3].Ref}, {Ref: seen[4].Ref}}
+	d := plan.Next(in, seen, now)
+	if diff := cmp.Diff([]string{"Delete N3", "Delete N4", "Return d6"}, writes(d)); diff != "" {
+		t.Error(diff)
+	}
+	in.Population.Deletes = nil
+	for i := range 2 {
+		seen[3+i].Phase, seen[3+i].Ready, seen[3+i].Available = inplace.PhaseTerminating, false, false
+	}
+	if diff := cmp.Diff([]string{"Return d6", "Update d5"}, writes(plan.Next(in, seen, now))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -344,3 +344,43 @@ func TestPartitionRollbackCases(t *testing.T) {
 		})
 	}
 }
+
+// TestW16: where the order puts a broken pod behind those that serve, the partition holds it and the budget the others. It
+// takes the place when nothing else would ever move, and not before.
+func TestW16(t *testing.T) {
+	t.Parallel()
+	recreate := func(in inplace.Intent) inplace.Intent { in.Policy = inplace.PolicyReCreate; return in }
+	cases := map[string]struct {
+		in   inplace.Intent
+		pods string
+		want []string
+	}{
+		"in place":                             {in: intent(3, 2, 1), pods: "OOn", want: []string{"Drain n2"}},
+		"recreated, with surge (seed 1383)":    {in: recreate(intent(2, 0, 0)), pods: "NOn", want: []string{"Delete n2"}},
+		"no more of them than places":          {in: intent(4, 3, 1), pods: "OOnn", want: []string{"Drain n2"}},
+		"the budget is not spent":              {in: intent(3, 2, 2), pods: "OOn", want: []string{"Drain O0"}},
+		"another pod is about to be available": {in: intent(4, 2, 1), pods: "OOrn"},
+		"another is on its way":                {in: intent(4, 2, 1), pods: "uOOn"},
+		"everything may stay":                  {in: intent(3, 3, 1), pods: "OOn"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.in.Compare = order.Name
+			all := pods(tc.pods)
+			for i := range all {
+				all[i].Name = fmt.Sprintf("%d-%s", i, all[i].Name)
+			}
+			d := plan.Next(tc.in, all, now)
+			var got []string
+			for _, w := range writes(d) {
+				verb, pod, _ := strings.Cut(w, " ")
+				_, pod, _ = strings.Cut(pod, "-")
+				got = append(got, verb+" "+pod)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s%v", diff, holds(d))
+			}
+		})
+	}
+}

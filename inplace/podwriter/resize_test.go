@@ -92,6 +92,8 @@ func do(t *testing.T, p inplace.Patch, answers ...http.HandlerFunc) ([]request, 
 	}
 	p.Ref = inplace.Ref{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"}
 	result, err := podwriter.New(c).Do(t.Context(), inplace.Decision{Patches: []inplace.Patch{p}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.requests, result, err
 }
 

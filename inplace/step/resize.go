@@ -84,8 +84,8 @@ func (j *resizeJudge) running(c *inplace.Container, want corev1.ResourceRequirem
 		j.lacks(true, fmt.Sprintf("container %s is still the one from before its resize", c.Name))
 	case restarts && same, restarts && was.Unsure, c.RunningResources == nil || !inplace.SameResources(want, *c.RunningResources):
 		// The recorded container with the wanted resources: the resize was taken back before the kubelet acted, or it is a
-		// request, which a kubelet shows before it acts.
-		j.unclear = true
+		// request, which a kubelet shows before it acts. Until that is clear, a restart may be to come.
+		j.unclear, j.settled = true, j.settled && !restarts
 	}
 }
 

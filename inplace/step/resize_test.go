@@ -384,3 +384,24 @@ func TestASettledPodIsRecordedAnew(t *testing.T) {
 		t.Errorf("asks for %+v", got)
 	}
 }
+
+// TestARestartToComeIsNotSettled: a kubelet that reports no resources has started the new image, and has not seen the resize
+// that starts the container once more: the pod is not given back in between (found by the simulation).
+func TestARestartToComeIsNotSettled(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{true, false} {
+		p := acted()
+		p.Generation, p.ObservedGeneration = 3, 2
+		p.Containers[0].Resources = cpu("2")
+		if restarts {
+			p.Containers[0].ResizeRestarts = []corev1.ResourceName{corev1.ResourceCPU}
+		}
+		was := p.State.LastContainerStatuses["web"]
+		was.Resources = new(cpu("1"))
+		p.State.LastContainerStatuses["web"] = was
+		p.State.Resources, p.State.UpdateResources = map[string]corev1.ResourceRequirements{"web": cpu("2")}, true
+		if proof := step.Prove(p, step.Update{}, now); proof.Done || proof.Settled == restarts {
+			t.Errorf("restarts %t: %+v", restarts, proof)
+		}
+	}
+}

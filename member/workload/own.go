@@ -38,6 +38,8 @@ type book struct {
 	taken map[string]bool
 	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
 	revisionsTaken []string
+	// planned is the last plan of the history, nil before the first.
+	planned *planned
 	// seen is the revision that each active pod was last proven to run at the last pass, nil before the first.
 	seen map[types.UID]string
 	// known are all pods that existed at the last pass, terminating ones too: what the memory of waits is kept for.

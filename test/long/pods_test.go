@@ -113,7 +113,7 @@ func begin(t *testing.T) *run {
 	if err := c.InstallCRD(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any bits will do
+	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("LONG_SEED"); text != "" {
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func begin(t *testing.T) *run {
 	t.Logf("LONG_SEED=%d kills at the same places", seed)
 	r := &run{
 		Place: kit.In(t, c), tally: newTally(),
-		mortal: &mortal{T: t, cluster: c, random: rand.New(rand.NewPCG(seed, 1))}, //nolint:gosec // no secret
+		mortal: &mortal{T: t, cluster: c, random: rand.New(rand.NewPCG(seed, 1))},
 	}
 	if err := r.follow(t.Context(), c, r.NS); err != nil {
 		t.Fatal(err)

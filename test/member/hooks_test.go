@@ -30,7 +30,7 @@ const registered = "example.test/lb-registered"
 
 func (p place) register(pod, value string) {
 	p.Helper()
-	p.Edit(pod, fmt.Sprintf(`{metadata: {labels: {%s: "%s"}}}`, registered, value))
+	p.Edit(pod, fmt.Sprintf(`{metadata: {labels: {%s: %q}}}`, registered, value))
 }
 
 // letGo takes the finalizers off all pods at the end of a test, or its namespace would never be gone.

@@ -365,7 +365,7 @@ func TestB119(t *testing.T) {
 func TestB155(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
-	node := p.node(5)
+	node := p.node(nil)
 	spec := func(image string, port int) string {
 		return fmt.Sprintf(`{hostNetwork: true, nodeSelector: {%[1]s: %[2]s}, tolerations: [{key: %[1]s, operator: Exists}],
 			containers: [{name: main, image: "%[3]s", ports: [{containerPort: %[4]d}]}]}`, ownLabel, p.NS, image, port)

@@ -239,7 +239,10 @@ func TestAutoscaler(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.split("app:v1", 1, "app:v2", 1, time.Minute)
-	if s := p.CloneSet("web").Status; s.LabelSelector != "app=web" || s.Replicas != 2 {
-		t.Errorf("status %s", kit.Text(s))
-	}
+	p.Eventually(20*time.Second, func() string {
+		if s := p.CloneSet("web").Status; s.LabelSelector != "app=web" || s.Replicas != 2 || s.UpdatedReplicas != 1 {
+			return "status " + kit.Text(s)
+		}
+		return ""
+	})
 }

@@ -189,9 +189,27 @@ func (c *cluster) report(pod *corev1.Pod, p *process) {
 	}
 	set(corev1.ContainersReady, s.Ready)
 	set(corev1.PodReady, s.Ready && isTrue(pod, appsv1alpha1.ConditionInPlaceUpdateReady))
-	if !equality.Semantic.DeepEqual(next, &pod.Status) {
+	if !sameStatus(next, &pod.Status) {
 		c.editPod(pod.Name, func(p *corev1.Pod) { p.Status = *next })
 	}
+}
+
+// sameStatus compares what report writes.
+func sameStatus(a, b *corev1.PodStatus) bool {
+	if a.ObservedGeneration != b.ObservedGeneration || a.Phase != b.Phase || len(a.ContainerStatuses) != len(b.ContainerStatuses) {
+		return false
+	}
+	x, y := a.ContainerStatuses[0], b.ContainerStatuses[0]
+	same := func(c, d corev1.PodCondition) bool { return c.Type == d.Type && c.Status == d.Status }
+	return x.ContainerID == y.ContainerID && x.Ready == y.Ready && *x.Started == *y.Started && waiting(x) == waiting(y) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, same)
+}
+
+func waiting(s corev1.ContainerStatus) string {
+	if s.State.Waiting == nil {
+		return ""
+	}
+	return s.State.Waiting.Reason
 }
 
 // fail ends a pod for good: evicted after its containers ran, or refused by its node before.

@@ -3,7 +3,6 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -49,10 +48,12 @@ type server struct {
 	now time.Time
 	// objects are the versions by kind and name, oldest first.
 	objects map[string]map[string][]version
+	// names are those of every kind, sorted, of objects that are gone too.
+	names map[string][]string
 }
 
 func newServer(now time.Time) *server {
-	return &server{now: now, objects: map[string]map[string][]version{}}
+	return &server{now: now, objects: map[string]map[string][]version{}, names: map[string][]string{}}
 }
 
 // put stores a new version of an object; the caller gives the object away.
@@ -67,6 +68,10 @@ func (s *server) append(kind, name string, obj client.Object) {
 	if byName == nil {
 		byName = map[string][]version{}
 		s.objects[kind] = byName
+	}
+	if byName[name] == nil {
+		at, _ := slices.BinarySearch(s.names[kind], name)
+		s.names[kind] = slices.Insert(s.names[kind], at, name)
 	}
 	byName[name] = append(byName[name], version{s.rv, obj})
 }
@@ -98,9 +103,8 @@ func (s *server) at(kind, name string, rv int64) client.Object {
 
 // all are the objects of a kind as they were at a version, by name.
 func (s *server) all(kind string, rv int64) []client.Object {
-	names := slices.Sorted(maps.Keys(s.objects[kind]))
-	out := make([]client.Object, 0, len(names))
-	for _, name := range names {
+	out := make([]client.Object, 0, len(s.names[kind]))
+	for _, name := range s.names[kind] {
 		if obj := s.at(kind, name, rv); obj != nil {
 			out = append(out, obj)
 		}

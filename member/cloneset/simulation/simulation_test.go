@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// seeds are the stories to tell: UNDERWAY_SEEDS of them, else 2,000; or the one of UNDERWAY_SEED.
+// seeds are the stories to tell: UNDERWAY_SEEDS of them, else 2,000, from UNDERWAY_FROM on; or the one of UNDERWAY_SEED.
 func seeds(t *testing.T) (from, to int64) {
 	t.Helper()
 	number := func(name string, otherwise int64) int64 {
@@ -30,7 +30,8 @@ func seeds(t *testing.T) (from, to int64) {
 	if one := number("UNDERWAY_SEED", -1); one >= 0 {
 		return one, one + 1
 	}
-	return 0, number("UNDERWAY_SEEDS", 2000)
+	from = number("UNDERWAY_FROM", 0)
+	return from, from + number("UNDERWAY_SEEDS", 2000)
 }
 
 // TestRandomStories: whatever happens, the rules of DESIGN.md hold after every step, and in the end it is quiet and as

@@ -86,7 +86,7 @@ func (p plot) tell() (s *story, err error) {
 	s.a.faults = s.draws(withFaults, 1)
 	s.a.judge.grants[firstBuild] = 1 << 20
 	s.a.judge.granted()
-	steps := 30 + s.rng.IntN(60)
+	steps := 25 + s.rng.IntN(50)
 	for i := range steps {
 		s.rng = rand.New(rand.NewPCG(p.seed, uint64(i)))
 		s.c.rng, s.a.step = s.rng, i
@@ -247,7 +247,7 @@ func (s *story) strategy(set *appsv1alpha1.CloneSet) {
 		r.ScatterStrategy = []appsv1alpha1.UpdateScatterTerm{{Key: "tier", Value: "b"}}
 	}
 	update.PartitionRollback = nil
-	if s.draws(withRollback, 4) {
+	if s.draws(withRollback, 2) {
 		update.PartitionRollback = new(true)
 	}
 	scale := &appsv1alpha1.CloneSetScaleStrategy{}
@@ -351,18 +351,18 @@ func (s *story) turn() error {
 		pod = pods[s.rng.IntN(len(pods))]
 	}
 	switch k := s.rng.IntN(100); {
-	case k < 45:
+	case k < 50:
 		s.progress()
-	case k < 60 && pod != nil:
+	case k < 66 && pod != nil:
 		s.podEvent(pod)
-	case k < 68:
+	case k < 72:
 		s.c.advance(time.Duration(s.rng.IntN(60)) * time.Second)
-	case k < 76:
+	case k < 79:
 		s.edit(s.numbers)
 		s.c.logf("numbers: %s", s.describe())
-	case k < 81:
+	case k < 83:
 		s.scaled()
-	case k < 88:
+	case k < 90:
 		s.retarget()
 	case k < 96:
 		s.setEvent(pod)
@@ -435,7 +435,7 @@ func (s *story) podEvent(pod *corev1.Pod) {
 		s.c.editPod(pod.Name, func(p *corev1.Pod) { delete(p.Labels, appsv1alpha1.LabelSpecifiedDelete) })
 	case k < 18 && k >= 17 && s.has&withOrder != 0:
 		label("tier", []string{"a", "b", "c"}[s.rng.IntN(3)])
-	case k < 17 && s.has&withOrphans != 0 && active(pod) && s.rng.IntN(2) == 0:
+	case k < 17 && s.has&withOrphans != 0 && active(pod):
 		// Somebody takes a pod out of the selector, or puts it back.
 		app := "web"
 		if pod.Labels["app"] == app {
@@ -566,7 +566,8 @@ func (s *story) end() error {
 			r.Partition = nil
 		}
 		set.Spec.ScaleStrategy.PodsToDelete = nil
-		if slices.ContainsFunc(s.c.pods(), func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }) {
+		broken := func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }
+		if slices.ContainsFunc(s.c.pods(), broken) || s.bad(s.currentBuild()) {
 			// A pod that never comes up, and that a partition holds, spends the budget for good.
 			r.Partition = nil
 		}
@@ -588,15 +589,16 @@ func (s *story) end() error {
 
 // hopeless reports whether pods of the template, or of the revision before, never come up.
 func (s *story) hopeless() bool {
-	bad := func(number string) bool {
-		for _, b := range s.builds {
-			if strconv.Itoa(b.number) == number {
-				return b.app > 4
-			}
+	return s.bad(buildOf(s.c.set())) || s.bad(s.currentBuild())
+}
+
+func (s *story) bad(number string) bool {
+	for _, b := range s.builds {
+		if strconv.Itoa(b.number) == number {
+			return b.app > 4
 		}
-		return false
 	}
-	return bad(buildOf(s.c.set())) || bad(s.currentBuild())
+	return false
 }
 
 // currentBuild is the build of the revision whose release was finished last.
@@ -664,7 +666,7 @@ func (s *story) tidy(n numbers) error {
 		}
 	}
 	for _, c := range s.c.claims() {
-		if !n.reuse && !used[c.Name] {
+		if !n.reuse && ours(c) && !used[c.Name] {
 			return fmt.Errorf("end: claim %s is left over", c.Name)
 		}
 	}
