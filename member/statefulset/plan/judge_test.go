@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/hooks"
 )
@@ -135,6 +136,9 @@ func (v *view) order() error {
 	for i, n := range v.slots {
 		name := PodName("web", n)
 		p := v.pods[name]
+		if p != nil && i < int(v.in.Intent.Partition) && p.Revision != v.in.Intent.Update.Name && v.moves(name) {
+			return fmt.Errorf("order: %s moves, which the partition keeps", name)
+		}
 		if p == nil || !v.down[name] || v.scaled[name] || !p.InService() || p.Revision == v.in.Intent.Update.Name || begun(p) || v.leaving(p) {
 			continue
 		}
@@ -147,6 +151,29 @@ func (v *view) order() error {
 		}
 	}
 	return nil
+}
+
+// moves: the engine drains, patches or recreates it.
+func (v *view) moves(name string) bool {
+	for _, x := range v.d.Patches {
+		if x.Name == name && (x.Kind == inplace.PatchDrain && hooks.State(v.state(x)) != hooks.PreparingDelete || x.Kind == inplace.PatchUpdate) {
+			return true
+		}
+	}
+	for _, x := range v.d.Deletes {
+		if x.Name == name && !v.scaled[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// state is the one that a patch writes.
+func (v *view) state(x inplace.Patch) string {
+	if to := x.Metadata.Labels[appsv1alpha1.LabelLifecycleState]; to != nil {
+		return *to
+	}
+	return ""
 }
 
 // leaving: it is asked to go, or on its way, or a write of scaling is due first.

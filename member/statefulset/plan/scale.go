@@ -285,8 +285,9 @@ func (s *scaling) absentNew(c counts) int32 {
 	return int32(max(min(will, int64(in.Grant())-c.fresh), 0)) //nolint:gosec // at most Replicas
 }
 
-// keepOrder keeps pods from overtaking. The engine lets a pod that serves and is not available yet go where the budget is
-// spent, because it makes no more of them unavailable; in order, one above it that waits for the budget goes first.
+// keepOrder keeps pods from overtaking. The engine lets a broken pod take a place in the grant that the budget keeps from
+// others; in order the places are those of the highest positions, and the partition keeps the others. And it lets a pod that serves and is not available yet go where the budget is
+// spent, because it makes no more of them unavailable; one above it that waits for the budget goes first.
 func (s *scaling) keepOrder() {
 	if s.Strategy.Unordered || s.standstill() {
 		return
@@ -294,7 +295,10 @@ func (s *scaling) keepOrder() {
 	before := ""
 	for _, m := range slices.Backward(s.members) {
 		switch {
-		case !m.stays() || m.updated || begun(m.pod) || !m.pod.InService():
+		case !m.stays() || m.updated:
+		case m.position < int64(s.Intent.Partition):
+			s.fixed(m, "the partition keeps it on the revision before")
+		case begun(m.pod) || !m.pod.InService():
 		case m.available:
 			before = cmp.Or(before, m.pod.Name)
 		case before != "":
