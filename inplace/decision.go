@@ -67,8 +67,10 @@ type Create struct {
 	Revision string
 	// Claims are created before the pod, those that are not there yet. One whose name is taken stops the pod's creation: the
 	// next observation says whether it is ours.
-	Claims  []*unstructured.Unstructured
-	Because string
+	Claims []*unstructured.Unstructured
+	// DropClaims deletes those that were made for it when the pod is refused: where claims are not used again.
+	DropClaims bool
+	Because    string
 }
 
 // Delete is a pod to delete, with its UID and resourceVersion as preconditions.
@@ -200,6 +202,8 @@ type Summary struct {
 	ExpectedUpdated int32
 	// Asked counts pods asked to run the update revision, proven or not.
 	Asked int32
+	// GoBack counts pods beyond ExpectedUpdated that are to go back to the current revision (PartitionRollback).
+	GoBack int32
 	// InPlace counts the Updated that got there by a patch, Recreated those that replaced a pod of another revision.
 	InPlace   int32
 	Recreated int32
@@ -210,5 +214,5 @@ type Summary struct {
 
 // Done reports whether every pod that should be updated is updated and available, and all wanted pods are there.
 func (s Summary) Done(replicas int32) bool {
-	return s.ExpectedUpdated >= 0 && s.Replicas == replicas && s.Available >= replicas && s.Updated >= s.ExpectedUpdated
+	return s.ExpectedUpdated >= 0 && s.GoBack == 0 && s.Replicas == replicas && s.Available >= replicas && s.Updated >= s.ExpectedUpdated
 }

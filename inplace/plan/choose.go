@@ -121,10 +121,11 @@ func (r *round) recreateHopeless() {
 	}
 	for _, m := range r.members {
 		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless {
-			if why := "cannot be updated in place: " + m.proof.Missing; r.strange(m, way{recreate: why}) {
+			why := "cannot be updated in place: " + m.proof.Missing
+			if r.strange(m, way{recreate: why}) {
 				continue
 			}
-			m.chosen, m.recreate = true, "cannot be updated in place: "+m.proof.Missing
+			m.chosen, m.placeless, m.recreate = true, true, why
 		}
 	}
 	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
@@ -147,16 +148,19 @@ func (r *round) freeBudget() {
 		broken += int(one(held))
 	}
 	target, _ := r.direction()
-	for i := 0; i < len(r.held) && broken > 0 && len(r.blocked) > 0; i++ {
+	for i := 0; i < len(r.held) && broken > 0; i++ {
 		m := r.held[i]
 		w := r.ways.of(m.pod, target)
 		if !m.pod.Down || m.pod.InService() || w.refused != "" {
 			continue
 		}
+		last := lastPlaced(r.blocked)
+		if last < 0 {
+			break
+		}
 		m.chosen, m.update, m.recreate = true, w.update, w.recreate
-		last := len(r.blocked) - 1
 		r.held = append(r.held, r.blocked[last])
-		r.blocked = r.blocked[:last]
+		r.blocked = slices.Delete(r.blocked, last, last+1)
 	}
 	r.held = slices.DeleteFunc(r.held, func(m *member) bool { return m.chosen })
 }
@@ -171,7 +175,8 @@ func (r *round) standstill() bool {
 // them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
 	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
-	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() {
+	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() && len(r.in.Current.Template) > 0 {
+		// Of a revision that is not kept none could be created.
 		return r.in.Current, excess
 	}
 	return r.in.Update, quota
@@ -241,4 +246,14 @@ func (w *ways) impossible(why string) way {
 		return way{refused: why}
 	}
 	return way{recreate: "cannot be updated in place: " + why}
+}
+
+// lastPlaced is the last of those that have a place in the grant which another can take; -1 without any.
+func lastPlaced(members []*member) int {
+	for i := len(members) - 1; i >= 0; i-- {
+		if !members[i].placeless {
+			return i
+		}
+	}
+	return -1
 }

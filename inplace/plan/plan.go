@@ -39,6 +39,8 @@ type member struct {
 	refusal string
 	// chosen is set when it is allowed to move, by partition first and by budget then.
 	chosen bool
+	// placeless is set for a chosen pod that takes no place in the grant: it comes back on the revision it was asked to run.
+	placeless bool
 	// waits is set when it would move but for pods that go in this very pass: it is left as it is until the next.
 	waits   bool
 	outcome step.Outcome

@@ -20,29 +20,42 @@ func MustRecreate(in inplace.Intent, pods []inplace.Pod) (toUpdate, toCurrent in
 	for i := range pods {
 		r.members = append(r.members, &member{pod: pods[i]})
 	}
-	r.sort()
-	var older, updated []*member
-	for _, m := range r.members {
-		switch {
-		case !m.active() || m.pod.SpecifiedDelete:
-		case m.pod.Revision == in.Update.Name:
-			updated = append(updated, m)
-		default:
-			older = append(older, m)
-		}
-	}
+	older := r.inTurn(in.Update, func(m *member) bool { return m.pod.Revision != in.Update.Name })
 	toUpdate = r.recreates(older, in.Update, int32(len(older))-in.Partition) //nolint:gosec // a number of pods
 	if in.PartitionRollback && r.releasing() {
+		updated := r.inTurn(in.Current, func(m *member) bool { return m.pod.Revision == in.Update.Name })
 		toCurrent = r.recreates(updated, in.Current, int32(len(updated))-in.Grant()) //nolint:gosec // a number of pods
 	}
 	return toUpdate, toCurrent
 }
 
-// recreates is how many of the first n members get to target by being recreated.
+// inTurn are the members that may move, in the order in which choose takes them.
+func (r *round) inTurn(target inplace.Revision, of func(*member) bool) []*member {
+	r.sort()
+	r.scatter(target)
+	var out []*member
+	for _, m := range r.members {
+		if m.active() && !m.pod.SpecifiedDelete && of(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// recreates is how many of the first n members that move get to target by being recreated. As in choose, who is left alone
+// takes nobody's place.
 func (r *round) recreates(members []*member, target inplace.Revision, n int32) int32 {
 	var out int32
-	for _, m := range members[:min(max(int(n), 0), len(members))] {
-		out += one(r.ways.of(m.pod, target).recreate != "")
+	for _, m := range members {
+		w := r.ways.of(m.pod, target)
+		if n <= 0 {
+			break
+		}
+		if w.refused != "" || r.strange(m, w) {
+			continue
+		}
+		n--
+		out += one(w.recreate != "")
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
@@ -382,5 +383,24 @@ func TestW16(t *testing.T) {
 				t.Errorf("%s%v", diff, holds(d))
 			}
 		})
+	}
+}
+
+// TestW16 again: a pod that is recreated on the revision it was asked to run has no place in the grant that a broken one
+// could take (seed 4399 of the random releases: one too many was drained, and came back in the next pass).
+func TestW16TakesOnlyPlacesThatAreThere(t *testing.T) {
+	t.Parallel()
+	all := pods("NOOn")
+	hopeless := &all[1]
+	hopeless.State = &inplace.State{Revision: "web-1", Generation: 1, Resources: map[string]corev1.ResourceRequirements{
+		"web": {Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}},
+	}}
+	hopeless.Seen.ResizeRefused = &inplace.ResizeRefusal{Message: "too much", Final: true, Since: now, Last: now}
+	d := plan.Next(intent(4, 3, 1), all, now)
+	if got := writes(d); len(got) > 0 {
+		t.Errorf("%v although the grant of 1 is taken; holds %v", got, holds(d))
+	}
+	if len(d.Holds) == 0 || !slices.ContainsFunc(d.Holds, func(h inplace.Hold) bool { return h.Kind == inplace.HoldBudget }) {
+		t.Errorf("the hopeless pod is not seen to wait for the budget: %v", holds(d))
 	}
 }

@@ -45,6 +45,9 @@ func (r *round) summary() inplace.Summary {
 	for _, m := range r.refused {
 		refused.add(trouble{reason: "NotInPlace", message: m.refusal, since: m.pod.ReadySince}, m.pod.Name)
 	}
+	if r.in.PartitionRollback && r.releasing() && !r.standstill() {
+		s.GoBack = max(s.Asked-r.in.Grant(), 0)
+	}
 	s.Broken, s.Refused = broken.list(), refused.list()
 	return s
 }

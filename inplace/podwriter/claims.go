@@ -15,25 +15,29 @@ import (
 	"github.com/underway-dev/underway/inplace"
 )
 
-// createClaims creates the claims of one pod, in order; ok is false when a name is in use, so that the pod may not be created.
-func (w *Writer) createClaims(ctx context.Context, claims []*unstructured.Unstructured, t *track) (ok bool, err error) {
+// createClaims creates the claims of one pod, in order, and returns those that it made; ok is false when a name is in use, so
+// that the pod may not be created.
+func (w *Writer) createClaims(ctx context.Context, claims []*unstructured.Unstructured, t *track) (made []inplace.Ref, ok bool, err error) {
 	for _, c := range claims {
 		claim := c.DeepCopy()
 		err := w.client.Create(ctx, claim, client.FieldOwner(appsv1alpha1.FieldManagerMember))
 		switch {
 		case err == nil:
 			t.wroteClaim(&t.result.ClaimsCreated, written(claim))
+			made = append(made, inplace.Ref{
+				Namespace: claim.GetNamespace(), Name: claim.GetName(), UID: claim.GetUID(), ResourceVersion: claim.GetResourceVersion(),
+			})
 		case apierrors.IsAlreadyExists(err):
 			t.taken(claim)
-			return false, nil
+			return made, false, nil
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return false, errNamespaceEnds
+			return made, false, errNamespaceEnds
 		default:
 			t.unsure(&t.result.UnsureClaims, err, inplace.Ref{Namespace: claim.GetNamespace(), Name: claim.GetName()})
-			return false, &CreateError{What: "claim", Namespace: claim.GetNamespace(), Name: claim.GetName(), Err: err}
+			return made, false, &CreateError{What: "claim", Namespace: claim.GetNamespace(), Name: claim.GetName(), Err: err}
 		}
 	}
-	return true, nil
+	return made, true, nil
 }
 
 // deleteClaims deletes the claims of a pod whose deletion was accepted; each is tried.

@@ -177,11 +177,12 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	if c.Object == nil || c.Object.GetName() == "" {
 		return errors.New("creating a pod: it has no derived name")
 	}
-	if ok, err := w.createClaims(ctx, c.Claims, t); !ok || err != nil {
+	made, ok, err := w.createClaims(ctx, c.Claims, t)
+	if !ok || err != nil {
 		return err
 	}
 	pod := c.Object.DeepCopy()
-	err := w.client.Create(ctx, pod, client.FieldOwner(appsv1alpha1.FieldManagerMember))
+	err = w.client.Create(ctx, pod, client.FieldOwner(appsv1alpha1.FieldManagerMember))
 	switch {
 	case err == nil:
 		t.wrote(&t.result.Created, written(pod))
@@ -193,7 +194,12 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 		return errNamespaceEnds
 	default:
 		t.failed(err, inplace.Ref{Namespace: pod.GetNamespace(), Name: pod.GetName()})
-		return &CreateError{What: "pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), Err: err}
+		refused := &CreateError{What: "pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), Err: err}
+		if _, sure := refused.Refused(); sure && c.DropClaims {
+			// Each try would make other claims where claims are not used again. These have never had a pod.
+			return errors.Join(refused, w.deleteClaims(ctx, made, t))
+		}
+		return refused
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 )
 
 // read reads YAML of a spec, with a selector and a template added.
-func read(t testing.TB, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
-	t.Helper()
+func read(tb testing.TB, text string) (*appsv1alpha1.CloneSet, workload.Wanted) {
+	tb.Helper()
 	cs := &appsv1alpha1.CloneSet{}
 	if err := yaml.Unmarshal([]byte(text), &cs.Spec); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if cs.Spec.Selector == nil {
 		cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -37,7 +37,7 @@ func (Kind) Scale(c workload.Crowd) inplace.Intent {
 	}
 	in.MaxUnavailable = strategy.Budget(in.MaxUnavailable, recreates)
 	in.Population = plan.Scale(plan.Input{
-		Intent: in, Pods: c.Pods, Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Lost: c.Lost, Now: c.Now,
+		Intent: in, Pods: c.Pods, Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Others: c.Others, Stays: c.Stays, Lost: c.Lost, Now: c.Now,
 		Strategy: strategy, MustRecreate: recreates, Nodes: c.Nodes,
 		Templates: set.Templates, ClaimLabels: set.Labels, ClaimsProblem: problem, Claims: c.Claims,
 		Refused: (*plan.Refusal)(c.Refused),

@@ -25,12 +25,12 @@ func revisionOf(tag string, number int64) inplace.Revision {
 }
 
 // crowd is a CloneSet in the middle of a release from v1 to v2, with pods of v1 that serve.
-func crowd(t testing.TB, spec string, pods ...string) workload.Crowd {
-	t.Helper()
-	cs, w := read(t, spec)
+func crowd(tb testing.TB, spec string, pods ...string) workload.Crowd {
+	tb.Helper()
+	cs, w := read(tb, spec)
 	cs.Name, cs.Namespace, cs.UID = "web", "default", "uid"
 	if w.Intent.Invalid != "" {
-		t.Fatal(w.Intent.Invalid)
+		tb.Fatal(w.Intent.Invalid)
 	}
 	old, next := revisionOf("v1", 1), revisionOf("v2", 2)
 	w.Intent.Update, w.Intent.Current, w.Intent.Revisions = next, old, []inplace.Revision{old, next}

@@ -49,7 +49,7 @@ func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in.Where = klog.KObj(seen.obj).String()
 	in = r.Kind.Scale(Crowd{
 		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
-		Taken: seen.book.taken, Lost: seen.book.lost, Claims: seen.claims, Nodes: seen.nodes,
+		Taken: seen.book.taken, Others: seen.others, Stays: seen.stays(), Lost: seen.book.lost, Claims: seen.claims, Nodes: seen.nodes,
 		Refused: seen.book.refusedFor(seen.obj.GetGeneration()), Now: seen.now,
 	})
 	seen.wanted.Intent = in

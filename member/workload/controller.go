@@ -72,6 +72,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !seen.members.none() {
 		changed, err := r.claim(ctx, seen)
+		if err != nil {
+			// Nothing else is done meanwhile, as others would take their places; the object says why.
+			seen.unstored = seen.history.Create != nil
+			_, reportErr := r.report(ctx, seen, r.decide(seen), failuresOf(err))
+			return ctrl.Result{}, errors.Join(ignoreConflict(err), ignoreConflict(reportErr))
+		}
 		if err != nil || changed {
 			return ctrl.Result{RequeueAfter: lookAgain}, ignoreConflict(err)
 		}

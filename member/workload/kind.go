@@ -98,6 +98,10 @@ type Crowd struct {
 	Namespace string
 	// Taken are names that are known, by a live read, to be used by something else.
 	Taken map[string]bool
+	// Others are the instance ids that pods without a controller carry: their claims are in use.
+	Others map[string]bool
+	// Stays are the names to be struck out of the spec that somebody applies, so that they stay.
+	Stays []string
 	// Lost are the revisions of pods that went away and are not replaced yet.
 	Lost []string
 	// Claims are the claims that the object controls.

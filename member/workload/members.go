@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,9 @@ import (
 // Who belongs to a workload, by the rules of Kubernetes' controllers: a pod that matches the selector and has no controller
 // is adopted, with its claims and the revisions it runs; one of ours that does not match any more is let go, with its claims,
 // which it goes on using. Both are passes of their own: who should exist is decided when the view shows them.
+
+// askAgain is how long a refused change of owners is not tried again.
+const askAgain = 5 * time.Minute
 
 // members are changes of who belongs to the object.
 type members struct {
@@ -73,6 +77,12 @@ func memberships(selector labels.Selector, ours family, others strangers, refuse
 			leaving[idOf(p)] = true
 		}
 	}
+	for i := range ours.pods {
+		// A copy that leaves takes no claims of the pod that stays.
+		if p := &ours.pods[i]; matches(p) && !ended(p) {
+			delete(leaving, idOf(p))
+		}
+	}
 	of := func(ids map[string]bool) func(metav1.PartialObjectMetadata) bool {
 		return func(c metav1.PartialObjectMetadata) bool {
 			id := idOf(&c)
@@ -109,19 +119,34 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// readMembers finds out who joins and who leaves. Nobody does while it is not known which claims go along.
+// readMembers finds out who joins and who leaves. While it is not known which claims go along it waits: others in their place
+// would make them too many, of a revision whose name is taken.
 func (r *Reconciler) readMembers(ctx context.Context, seen *observation, ours []corev1.Pod) error {
 	selector, err := r.Kind.Selector(seen.obj)
-	if err != nil || selector.Empty() || seen.wanted.Intent.Invalid != "" || !r.Claims.synced() {
+	if err != nil || selector.Empty() || seen.wanted.Intent.Invalid != "" {
 		return nil //nolint:nilerr // it is the intent's Invalid: nobody joins or leaves
 	}
 	others, err := r.strangers(ctx, seen.obj.GetNamespace())
 	if err != nil {
 		return err
 	}
+	seen.others = map[string]bool{}
+	for i := range others.pods {
+		if id := idOf(&others.pods[i]); id != "" {
+			seen.others[id] = true
+		}
+	}
+	if !seen.now.Before(seen.book.unclaimableUntil) {
+		// What forbade it may have changed.
+		clear(seen.book.unclaimable)
+		seen.book.unclaimableUntil = seen.now.Add(askAgain)
+	}
 	mine := family{name: seen.obj.GetName(), pods: ours, claims: seen.claimObjects}
 	seen.book.claimable(mine, others)
 	seen.members = memberships(selector, mine, others, seen.book.unclaimable)
+	if !seen.members.none() && seen.wanted.Claims && !r.Claims.synced() {
+		seen.wait = lookAgain
+	}
 	return nil
 }
 
@@ -153,6 +178,9 @@ func (r *Reconciler) strangers(ctx context.Context, namespace string) (strangers
 	var revisions appsv1.ControllerRevisionList
 	claims := claimList()
 	for _, list := range []client.ObjectList{&pods, &revisions, claims} {
+		if list == claims && !r.Claims.synced() {
+			continue
+		}
 		if err := r.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexController: nobody}); err != nil {
 			return out, fmt.Errorf("listing what has no controller: %w", err)
 		}
@@ -180,8 +208,8 @@ func (r *Reconciler) claim(ctx context.Context, seen *observation) (changed bool
 	t.leaves(ctx, m)
 	seen.book.wrote(t.result, r.Clock.Now())
 	if t.changed > 0 {
-		ctrl.LoggerFrom(ctx).Info("Changed who belongs to it", "joined", len(m.join), "left", len(m.leave), "written", t.changed)
-		for _, e := range membershipEvents(m) {
+		ctrl.LoggerFrom(ctx).Info("Changed who belongs to it", "joined", len(t.done.join), "left", len(t.done.leave), "written", t.changed)
+		for _, e := range membershipEvents(t.done) {
 			r.emit(seen, e)
 		}
 	}
@@ -199,6 +227,10 @@ type claiming struct {
 	result     podwriter.Result
 	changed    int
 	errs       []error
+	// behind is set when something was not written and may be the next time.
+	behind bool
+	// done are the pods that did join and leave.
+	done members
 	// held are the ids of pods whose claims could not be let go.
 	held map[string]bool
 }
@@ -212,8 +244,14 @@ func (c *claiming) joins(ctx context.Context, m members) {
 	for i := range m.claims {
 		c.claim(ctx, &m.claims[i], append(slices.Clone(m.claims[i].OwnerReferences), me))
 	}
+	if c.behind {
+		// What is left behind now would never join: it comes only with a pod that joins.
+		return
+	}
 	for i := range m.join {
-		c.pod(ctx, &m.join[i], append(slices.Clone(m.join[i].OwnerReferences), me))
+		if c.pod(ctx, &m.join[i], append(slices.Clone(m.join[i].OwnerReferences), me)) {
+			c.done.join = append(c.done.join, m.join[i])
+		}
 	}
 }
 
@@ -226,8 +264,8 @@ func (c *claiming) leaves(ctx context.Context, m members) {
 		}
 	}
 	for i := range m.leave {
-		if !c.held[idOf(&m.leave[i])] {
-			c.pod(ctx, &m.leave[i], without(m.leave[i].OwnerReferences, me))
+		if !c.held[idOf(&m.leave[i])] && c.pod(ctx, &m.leave[i], without(m.leave[i].OwnerReferences, me)) {
+			c.done.leave = append(c.done.leave, m.leave[i])
 		}
 	}
 }
@@ -241,12 +279,13 @@ func (c *claiming) claim(ctx context.Context, it metav1.Object, owners []metav1.
 	return err == nil
 }
 
-func (c *claiming) pod(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) {
+func (c *claiming) pod(ctx context.Context, it metav1.Object, owners []metav1.OwnerReference) (ok bool) {
 	made, err := c.reconciler.pods.SetOwners(ctx, handle(it, "Pod"), owners)
 	if err == nil {
 		c.result.Written = append(c.result.Written, made)
 	}
 	c.note(it, err)
+	return err == nil
 }
 
 func handle(it metav1.Object, kind string) *metav1.PartialObjectMetadata {
@@ -272,13 +311,14 @@ func (c *claiming) note(it metav1.Object, err error) {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// Another version is there, and is looked at next.
 		c.changed++
+		c.behind = true
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		if c.seen.book.unclaimable == nil {
 			c.seen.book.unclaimable = map[types.UID]string{}
 		}
 		c.seen.book.unclaimable[it.GetUID()] = fmt.Sprintf("%s can neither join nor leave: %v", it.GetName(), err)
 	default:
-		c.errs = append(c.errs, err)
+		c.errs, c.behind = append(c.errs, err), true
 	}
 }
 

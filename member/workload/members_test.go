@@ -43,7 +43,8 @@ func TestMemberships(t *testing.T) {
 		},
 		revisions: []appsv1.ControllerRevision{revision("web-1", "web"), revision("web-2", "debug"), revision("old-a", "web"), revision("old-z", "web")},
 	}
-	ours := []corev1.Pod{pod("m"), pod("n", other), pod("o", other, going), pod("p", other), pod("q", other)}
+	copied := func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelCloneSetInstanceID] = "m" }
+	ours := []corev1.Pod{pod("m"), pod("n", other), pod("o", other, going), pod("p", other), pod("q", other), pod("s", other, copied)}
 	mine := family{name: "web", pods: ours, claims: []metav1.PartialObjectMetadata{
 		claim("data-web-m", "m"), claim("data-web-n", "n"), claim("data-web-o", "o"), claim("data-web-p", "p"), claim("data-web-q", "q"),
 	}}
@@ -58,7 +59,7 @@ func TestMemberships(t *testing.T) {
 	for i := range got.revisions {
 		names["revisions"] = append(names["revisions"], got.revisions[i].Name)
 	}
-	want := map[string][]string{"join": {"a"}, "leave": {"n"}, "claims": {"data-web-a"}, "dropped": {"data-web-n"}, "revisions": {"web-1", "old-a"}}
+	want := map[string][]string{"join": {"a"}, "leave": {"n", "s"}, "claims": {"data-web-a"}, "dropped": {"data-web-n"}, "revisions": {"web-1", "old-a"}}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -39,6 +39,8 @@ type observation struct {
 	members members
 	// late is set when the release has got nowhere for its progressDeadline.
 	late bool
+	// others are the instance ids of pods without a controller.
+	others map[string]bool
 	// struck is what became of names that no pod has.
 	struck struck
 	// wait is set when the view does not include our own last write yet: nothing else is filled in then.

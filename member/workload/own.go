@@ -55,6 +55,8 @@ type book struct {
 	}
 	// unclaimable are pods, claims and revisions whose owner the API server does not let us change, and its answer.
 	unclaimable map[types.UID]string
+	// unclaimableUntil is when they are asked again.
+	unclaimableUntil time.Time
 	// reported is when the status was written last.
 	reported time.Time
 }

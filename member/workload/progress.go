@@ -15,6 +15,8 @@ import (
 type progress struct {
 	begun      bool
 	generation int64
+	// target is the update revision.
+	target string
 	// best are the most that was seen; at is when one of them grew last, by our clock.
 	best marks
 	at   time.Time
@@ -23,10 +25,10 @@ type progress struct {
 }
 
 // marks grow while a release, or scaling, gets ahead. The largest seen counts, so that a pod that comes and goes is none.
-type marks [6]int32
+type marks [7]int32
 
 func marksOf(sum inplace.Summary, replicas int32) marks {
-	return marks{sum.Asked, sum.Updated, sum.UpdatedReady, sum.UpdatedAvailable, min(sum.Available, replicas), -max(sum.Replicas-replicas, replicas-sum.Replicas)}
+	return marks{sum.Asked, sum.Updated, sum.UpdatedReady, sum.UpdatedAvailable, min(sum.Available, replicas), -max(sum.Replicas-replicas, replicas-sum.Replicas), -sum.GoBack}
 }
 
 // follow notes what a pass saw.
@@ -51,7 +53,13 @@ func (s *observation) progressed(sum inplace.Summary) (in time.Duration) {
 	want, deadline := s.wanted.Intent, s.wanted.ProgressDeadline
 	p, generation := &s.book.progress, s.obj.GetGeneration()
 	first := !p.begun
+	if p.begun && p.generation != generation && p.target == want.Update.Name && !p.reached {
+		// An autoscaler, or anybody who edits the object, does not make a release that is stuck a new one.
+		now := marksOf(sum, want.Replicas)
+		p.generation, p.best[4], p.best[5] = generation, now[4], now[5]
+	}
 	resting := want.Invalid != "" || want.Paused || want.OnDelete
+	defer func() { p.target = want.Update.Name }()
 	p.follow(generation, marksOf(sum, want.Replicas), s.now)
 	p.reached = p.reached || sum.Done(want.Replicas)
 	if was := meta.FindStatusCondition(s.wanted.Status.Conditions, appsv1alpha1.ConditionProgressing); first && was != nil &&

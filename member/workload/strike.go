@@ -72,6 +72,14 @@ func (r *Reconciler) strike(ctx context.Context, seen *observation) (struck, err
 	return out, nil
 }
 
+// stays are the names that are known to stay in this generation of the object.
+func (s *observation) stays() []string {
+	if s.book.stay.generation != s.obj.GetGeneration() {
+		return nil
+	}
+	return s.book.stay.names
+}
+
 // nobodys are the names that no pod of the object has on the API server.
 func (r *Reconciler) nobodys(ctx context.Context, obj client.Object, names []string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}

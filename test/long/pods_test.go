@@ -74,6 +74,14 @@ func TestTwoThousandPods(t *testing.T) {
 	}, ready(many), many})
 	r.move("app:v2", phase{"move in place", 3, 0, many, patched("app:v2"), func() { r.Image("web", "app:v2") }, ready(many), many})
 	r.phase(phase{"scale in", 1, many, few, r.here, func() { r.Merge("web", fmt.Sprintf(`{spec: {replicas: %d}}`, few)) }, ready(few), many - few})
+	// KWOK ends pods by their name alone, and late ones twice: a new pod that has the name again would be taken for the old one.
+	r.Eventually(2*time.Minute, func() string {
+		if n := r.leaving(); n > 0 {
+			return fmt.Sprintf("%d pods are not gone yet", n)
+		}
+		return ""
+	})
+	time.Sleep(20 * time.Second)
 	r.reset()
 	r.phase(phase{"scale out", 1, few, many, r.here, func() { r.Merge("web", fmt.Sprintf(`{spec: {replicas: %d}}`, many)) }, ready(many), many - few})
 	r.move("app:v3", phase{"move again", 2, 0, many, patched("app:v3"), func() { r.Image("web", "app:v3") }, ready(many), many})
@@ -148,10 +156,23 @@ func (r *run) phase(p phase) {
 	<-killed
 	now, _ := r.used()
 	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == r.NS }
-	events, err := r.Since(mark, lab.ByUser(kit.User), here)
+	all, err := r.Since(mark, here)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Who made and deleted pods, with the API server's answers.
+	who := map[string]int{}
+	var events []lab.AuditEvent
+	for _, e := range all {
+		if e.Resource() == "pods" && (e.Verb == "create" || e.Verb == "delete") {
+			who[fmt.Sprintf("%s by %s: %d", e.Verb, e.User.Username, e.ResponseStatus.Code)]++
+		}
+		if e.User.Username == kit.User {
+			events = append(events, e)
+		}
+	}
+	created, deleted := r.soFar()
+	t.Logf("%s: %v; so far %d pods came and %d went", p.name, who, created, deleted)
 	verbs, conflicts, onPods := map[string]int{}, 0, 0
 	for _, e := range events {
 		if e.ResponseStatus.Code == 409 {

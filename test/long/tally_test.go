@@ -29,6 +29,8 @@ type tally struct {
 	mu   sync.Mutex
 	pods map[types.UID]sight
 	ids  map[string]types.UID
+	// gone are those that were deleted.
+	gone map[types.UID]bool
 
 	active, most     int
 	created, deleted int
@@ -37,7 +39,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	return &tally{pods: map[types.UID]sight{}, ids: map[string]types.UID{}, images: map[string]int{}}
+	return &tally{pods: map[types.UID]sight{}, ids: map[string]types.UID{}, gone: map[types.UID]bool{}, images: map[string]int{}}
 }
 
 // follow counts until ctx ends; the namespace has no pods yet.
@@ -80,6 +82,7 @@ func (t *tally) see(e watch.Event) {
 	switch {
 	case e.Type == watch.Deleted:
 		t.deleted++
+		t.gone[pod.UID] = true
 		delete(t.pods, pod.UID)
 		if t.ids[now.id] == pod.UID {
 			delete(t.ids, now.id)
@@ -87,6 +90,9 @@ func (t *tally) see(e watch.Event) {
 		return
 	case !known:
 		t.created++
+		if t.gone[pod.UID] {
+			t.note("%s is seen again after it was deleted", now.name)
+		}
 		if other, taken := t.ids[now.id]; taken || now.id == "" {
 			t.note("%s has the id %q of pod %s, which exists", now.name, now.id, other)
 		}
@@ -130,4 +136,18 @@ func (t *tally) said() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.problems)
+}
+
+// leaving is how many pods are being deleted.
+func (t *tally) leaving() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pods) - t.active
+}
+
+// soFar are the pods that came and that went.
+func (t *tally) soFar() (created, deleted int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.created, t.deleted
 }

@@ -124,7 +124,7 @@ func (s *scaling) create(rev inplace.Revision, id string) bool {
 	object.SetLabels(s.stateLabels(object.GetLabels()))
 	s.ids.used[id] = true
 	s.population.Creates = append(s.population.Creates, inplace.Create{
-		Object: object, Revision: rev.Name, Claims: s.set.Missing(id, s.ids.claims), Because: because,
+		Object: object, Revision: rev.Name, Claims: s.set.Missing(id, s.ids.claims), DropClaims: !s.Strategy.ReuseClaims, Because: because,
 	})
 	return true
 }

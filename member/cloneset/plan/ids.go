@@ -44,6 +44,9 @@ func (s *scaling) readIDs() ids {
 			out.holders[id] = append(out.holders[id], p)
 		}
 	}
+	for id := range s.Others {
+		out.holders[id] = append(out.holders[id], &inplace.Pod{Phase: inplace.PhaseRunning})
+	}
 	for i := range s.Claims {
 		c := &s.Claims[i]
 		out.claims[c.Name] = true
@@ -91,11 +94,15 @@ func (s *scaling) waiting() (free, pending []string) {
 	}
 	for id, claims := range s.ids.byID {
 		name := PodName(s.Owner.Name, id)
-		if s.barred(name) || s.set.Usable(claims) != "" || s.foreign(id) {
+		// A name that is asked to go is taken out of the list when its pod is gone; its claims wait for that.
+		asked := slices.Contains(s.Strategy.PodsToDelete, name)
+		if s.Taken[name] || asked && slices.Contains(s.Stays, name) || s.set.Usable(claims) != "" || s.foreign(id) {
 			continue
 		}
 		holders := s.ids.holders[id]
 		switch {
+		case len(holders) == 0 && asked:
+			pending = append(pending, id)
 		case len(holders) == 0 && !s.ids.pods[name]:
 			free = append(free, id)
 		case len(holders) == 1 && s.leaves(holders[0]):

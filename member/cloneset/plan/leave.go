@@ -95,7 +95,8 @@ func (s *scaling) take(m *mark, spare int) bool {
 // leave deletes a pod, or brings it into PreparingDelete where a hook holds it.
 func (s *scaling) leave(m *mark, because string) {
 	answer, patch := hooks.Depart(s.Intent.Lifecycle, m.pod, s.Now)
-	scaleIn := s.surplus > 0 || m.preparing && !m.asked
+	// One that waits in PreparingDelete and cannot be taken back may be wanted again by now: then another replaces it.
+	scaleIn := s.surplus > 0 || m.preparing && !m.asked && s.staying() >= int(s.Intent.Replicas)
 	s.surplus = max(s.surplus-1, 0)
 	if answer.Ready {
 		s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: m.pod.Ref, Claims: s.lose(m, scaleIn), Because: because})
@@ -111,7 +112,8 @@ func (s *scaling) leave(m *mark, because string) {
 // where they are used again.
 func (s *scaling) lose(m *mark, scaleIn bool) []inplace.Ref {
 	replaced := s.Strategy.MaxSurge > 0 && !m.updated && s.Intent.Current.Name != s.Intent.Update.Name
-	if !scaleIn || replaced && s.Strategy.ReuseClaims {
+	if !scaleIn || replaced && s.Strategy.ReuseClaims || len(s.ids.holders[idOf(m.pod)]) > 1 {
+		// With the same id a copy of the pod uses the same claims.
 		return nil
 	}
 	var out []inplace.Ref

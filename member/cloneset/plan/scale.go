@@ -22,6 +22,10 @@ type Input struct {
 	Namespace string
 	// Taken are names of pods and claims that something else is known to use.
 	Taken map[string]bool
+	// Others are the ids that pods without a controller carry: somebody looks at them, and they use their claims.
+	Others map[string]bool
+	// Stays are the names in podsToDelete that are not taken out of it, because somebody applies them.
+	Stays []string
 	// Lost are the revisions of pods that went away and are not replaced yet.
 	Lost []string
 	Now  time.Time
@@ -234,7 +238,12 @@ func (s *scaling) budget(d Diff) {
 		s.spareServing += one(m.serves)
 		total += one(!k.ExcludePreparingDelete || !m.preparing || m.restored)
 	}
-	s.surplus = max(total-k.Replicas-d.Surge, 0)
+	surge := d.Surge
+	if s.Strategy.ReuseClaims {
+		// What surge has made, or was about to replace, is no scale-in either when surge has become less meanwhile.
+		surge = max(surge, int(s.Strategy.MaxSurge))
+	}
+	s.surplus = max(total-k.Replicas-surge, 0)
 }
 
 func one(yes bool) int {

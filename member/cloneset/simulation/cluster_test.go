@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -330,9 +331,7 @@ func putOn(pod *corev1.Pod, h *appsv1alpha1.LifecycleHook) {
 	if h == nil {
 		return
 	}
-	for k, v := range h.LabelsHandler {
-		pod.Labels[k] = v
-	}
+	maps.Copy(pod.Labels, h.LabelsHandler)
 	for _, f := range h.FinalizersHandler {
 		if !slices.Contains(pod.Finalizers, f) {
 			pod.Finalizers = append(pod.Finalizers, f)

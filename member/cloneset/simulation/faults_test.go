@@ -24,7 +24,7 @@ type fault struct {
 	scale func(a *agent, c workload.Crowd, in *inplace.Intent)
 	// sleepy agents are never woken by time, hasty ones take their cache for current.
 	sleepy, hasty bool
-	// forgetful status writes say that one pod more is updated.
+	// boasting agents say in the status that one pod more is updated.
 	boasting bool
 }
 
@@ -130,7 +130,7 @@ func faults() []*fault {
 		}},
 		{name: "time does not wake it", rules: []string{"quiet", "end"}, sleepy: true},
 		{name: "own writes are not awaited", rules: []string{"budget", "grant", "total", "hook", "undone"}, hasty: true},
-		{name: "lost pods do not come back", rules: []string{"end"}, scale: func(a *agent, c workload.Crowd, in *inplace.Intent) {
+		{name: "lost pods do not come back", rules: []string{"end"}, scale: func(_ *agent, c workload.Crowd, in *inplace.Intent) {
 			if len(c.Pods) > 0 {
 				in.Population.Creates = nil
 			}

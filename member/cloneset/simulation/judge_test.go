@@ -197,14 +197,14 @@ func (j *judge) pod(p *pass, q *request, n numbers) {
 		j.created(p, made, n)
 		j.onBuild(p, made, n)
 	case "delete":
-		j.hookBefore(p, q, was, p.life().PreDelete, "deleted")
+		j.hookBefore(q, was, p.life().PreDelete, "deleted")
 	default:
 		if was.Labels[labelBuild] != made.Labels[labelBuild] {
 			j.onBuild(p, made, n)
 		}
 		moves := was.Labels[labelBuild] != made.Labels[labelBuild] || was.Spec.Containers[0].Image != made.Spec.Containers[0].Image
 		if moves && was.Labels[appsv1alpha1.LabelLifecycleState] != string(hooks.PreparingNormal) {
-			j.hookBefore(p, q, was, p.life().InPlaceUpdate, "updated")
+			j.hookBefore(q, was, p.life().InPlaceUpdate, "updated")
 		}
 		if was.Spec.Containers[0].Image != made.Spec.Containers[0].Image && isTrue(was, corev1.PodReady) {
 			j.fail("budget: %s gets another image while it is Ready", q.name)
@@ -221,7 +221,7 @@ func (p *pass) life() *appsv1alpha1.Lifecycle {
 }
 
 // hookBefore: no pod is deleted or updated while its hook holds it. Finished pods hold nothing.
-func (j *judge) hookBefore(p *pass, q *request, was *corev1.Pod, hook *appsv1alpha1.LifecycleHook, what string) {
+func (j *judge) hookBefore(q *request, was *corev1.Pod, hook *appsv1alpha1.LifecycleHook, what string) {
 	if !active(was) {
 		return
 	}
@@ -258,7 +258,7 @@ func (j *judge) state(p *pass, was, made *corev1.Pod) {
 	case hooks.PreparingNormal:
 		hook = p.life().PreNormal
 	case hooks.PreparingUpdate, hooks.Updating, hooks.Updated:
-	default:
+	case hooks.None, hooks.Normal, hooks.PreparingDelete:
 		return
 	}
 	if _, missing := held(was, hook); to == hooks.Normal && len(missing) > 0 {
@@ -606,7 +606,7 @@ func undone(first, second *pass) error {
 			return fmt.Errorf("undone: %s is deleted right after it was created", name)
 		case restored && leaves:
 			return fmt.Errorf("undone: %s is deleted right after it was taken back", name)
-		case b.drained && a.returned, b.returned && a.drained:
+		case b.drained && a.returned, b.returned && a.drained && !leaves:
 			return fmt.Errorf("undone: %s is drained and returned, or the other way round", name)
 		case b.build[0] == b.build[1] && b.state[0] != b.state[1] && a.state[0] != a.state[1] && a.state[1] == b.state[0]:
 			return fmt.Errorf("undone: %s goes from state %q to %q and back", name, b.state[0], b.state[1])

@@ -39,6 +39,7 @@ func seeds(t *testing.T) (from, to int64) {
 func TestRandomStories(t *testing.T) {
 	t.Parallel()
 	from, to := seeds(t)
+	has := features(t)
 	var next atomic.Int64
 	next.Store(from)
 	var wg sync.WaitGroup
@@ -47,7 +48,7 @@ func TestRandomStories(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
-				p := plot{seed: uint64(seed), has: features()}
+				p := plot{seed: uint64(seed), has: has}
 				s, err := p.tell()
 				if err != nil {
 					t.Error(explain(p, err))
@@ -139,10 +140,16 @@ func kept(skip map[int]bool, steps int) []int {
 	return slices.Clip(out)
 }
 
-func features() feature {
-	if s := os.Getenv("UNDERWAY_FEATURES"); s != "" {
-		n, _ := strconv.ParseUint(s, 2, 64)
-		return feature(n)
+// features are what stories have: UNDERWAY_FEATURES as a binary number, else all.
+func features(t *testing.T) feature {
+	t.Helper()
+	s := os.Getenv("UNDERWAY_FEATURES")
+	if s == "" {
+		return allFeatures
 	}
-	return allFeatures
+	n, err := strconv.ParseUint(s, 2, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feature(n)
 }

@@ -70,9 +70,8 @@ type story struct {
 	rng    *rand.Rand
 	builds []build
 	// hook keys are labels or finalizers.
-	life  *appsv1alpha1.Lifecycle
-	flat  bool
-	sizes bool
+	life *appsv1alpha1.Lifecycle
+	flat bool
 }
 
 func start() time.Time { return time.Unix(1_800_000_000, 0) }
@@ -100,7 +99,8 @@ func (p plot) tell() (s *story, err error) {
 	s.a.step = steps
 	s.rng = rand.New(rand.NewPCG(p.seed, 1<<41))
 	s.c.rng = s.rng
-	return s, s.end()
+	err = s.end()
+	return s, err
 }
 
 // draws reports whether the story has a feature and one of n says so.
@@ -327,11 +327,18 @@ func (s *story) describe() string {
 		yes  bool
 		text string
 	}{
-		{n.paused, "paused"}, {n.onDelete, "OnDelete"}, {n.reuse && len(set.Spec.VolumeClaimTemplates) > 0, "claims, reused"},
-		{!n.reuse && len(set.Spec.VolumeClaimTemplates) > 0, "claims, not reused"}, {n.exclude, "excludePreparingDelete"},
-		{!n.valid, "INVALID"}, {set.Spec.MinReadySeconds > 0, "minReadySeconds"}, {set.Spec.UpdateStrategy.PartitionRollback != nil, "rollback"},
+		{n.paused, "paused"},
+		{n.onDelete, "OnDelete"},
+		{n.reuse && len(set.Spec.VolumeClaimTemplates) > 0, "claims, reused"},
+		{!n.reuse && len(set.Spec.VolumeClaimTemplates) > 0, "claims, not reused"},
+		{n.exclude, "excludePreparingDelete"},
+		{!n.valid, "INVALID"},
+		{set.Spec.MinReadySeconds > 0, "minReadySeconds"},
+		{set.Spec.UpdateStrategy.PartitionRollback != nil, "rollback"},
 		{set.Spec.ScaleStrategy.MaxUnavailable != nil, "scale.maxUnavailable " + set.Spec.ScaleStrategy.MaxUnavailable.String()},
-		{len(n.asked) > 0, "podsToDelete " + strings.Join(n.asked, " ")}, {r.PriorityStrategy != nil, "priority"}, {r.ScatterStrategy != nil, "scatter"},
+		{len(n.asked) > 0, "podsToDelete " + strings.Join(n.asked, " ")},
+		{r.PriorityStrategy != nil, "priority"},
+		{r.ScatterStrategy != nil, "scatter"},
 	} {
 		if extra.yes {
 			out += ", " + extra.text
@@ -568,8 +575,8 @@ func (s *story) end() error {
 		set.Spec.ScaleStrategy.PodsToDelete = nil
 		broken := func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image >= imageCrashes }
 		if slices.ContainsFunc(s.c.pods(), broken) || s.bad(s.currentBuild()) {
-			// A pod that never comes up, and that a partition holds, spends the budget for good.
-			r.Partition = nil
+			// A pod that never comes up, and that a partition holds or InPlaceOnly refuses to move, spends the budget for good.
+			r.Partition, set.Spec.ScaleStrategy.MaxUnavailable = nil, nil
 		}
 	})
 	if s.hopeless() {
