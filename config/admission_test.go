@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,13 +33,15 @@ type admission struct {
 	rules     *schemacel.Validator
 }
 
-// crds returns the CRDs of the hub by kind, in the API server's own type.
+// crds returns the CRDs of the hub, and the pending ones, by kind, in the API server's own type.
 func crds(tb testing.TB) map[string]*apiextensions.CustomResourceDefinition {
 	tb.Helper()
 	objects, err := config.HubCRDs()
-	if err != nil {
+	pending, pendingErr := config.PendingCRDs()
+	if err := errors.Join(err, pendingErr); err != nil {
 		tb.Fatal(err)
 	}
+	objects = append(objects, pending...)
 	byKind := map[string]*apiextensions.CustomResourceDefinition{}
 	for _, object := range objects {
 		one := internal(tb, object)

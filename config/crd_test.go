@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +26,7 @@ func TestCRDsAreValid(t *testing.T) {
 
 func TestCRDsAreSmallAndOurs(t *testing.T) {
 	t.Parallel()
-	for _, object := range append(must(t, config.HubCRDs), must(t, config.MemberCRDs)...) {
+	for _, object := range slices.Concat(must(t, config.HubCRDs), must(t, config.MemberCRDs), must(t, config.PendingCRDs)) {
 		raw, err := yaml.Marshal(object.Object)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +42,7 @@ func TestCRDsAreSmallAndOurs(t *testing.T) {
 
 func TestVersionsShareOneSchema(t *testing.T) {
 	t.Parallel()
-	for _, object := range must(t, config.HubCRDs) {
+	for _, object := range append(must(t, config.HubCRDs), must(t, config.PendingCRDs)...) {
 		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
 		if group != appsv1alpha1.GroupVersion.Group {
 			continue
@@ -95,9 +96,13 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 			"STATE (wide)", "IN_PLACE (wide)", "RECREATED (wide)",
 			"CONTAINERS (wide)", "IMAGES (wide)", "SELECTOR (wide)",
 		},
+		"StatefulSet": {
+			"DESIRED", "CURRENT", "UPDATED", "READY", "AGE", "STATE (wide)", "IN_PLACE (wide)", "RECREATED (wide)",
+			"CONTAINERS (wide)", "IMAGES (wide)",
+		},
 		"UnitedDeployment": {"DESIRED", "CURRENT", "UPDATED", "READY", "STATE (wide)", "AGE"},
 	}
-	short := map[string]string{"CloneSet": "clone", "UnitedDeployment": "ud"}
+	short := map[string][]string{"CloneSet": {"clone"}, "StatefulSet": {"sts", "asts"}, "UnitedDeployment": {"ud"}}
 	all := crds(t)
 	for kind, columns := range want {
 		crd := all[kind]
@@ -125,7 +130,7 @@ func TestPrinterColumnsAreUpstreams(t *testing.T) {
 				t.Errorf("%s %s lacks the status or the scale subresource", kind, version.Name)
 			}
 		}
-		if diff := cmp.Diff([]string{short[kind]}, crd.Spec.Names.ShortNames); diff != "" {
+		if diff := cmp.Diff(short[kind], crd.Spec.Names.ShortNames); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}
 	}
@@ -136,7 +141,7 @@ func TestManifestsAreRead(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){
 		"HubCRDs": config.HubCRDs, "HubNamespace": config.HubNamespace, "HubRBAC": config.HubRBAC, "HubManager": config.HubManager,
-		"MemberCRDs": config.MemberCRDs, "MemberNamespace": config.MemberNamespace, "MemberRBAC": config.MemberRBAC,
+		"MemberCRDs": config.MemberCRDs, "PendingCRDs": config.PendingCRDs, "MemberNamespace": config.MemberNamespace, "MemberRBAC": config.MemberRBAC,
 		"MemberManager": config.MemberManager, "HubAccess": config.HubAccess,
 	} {
 		objects := must(t, read)

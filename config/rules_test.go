@@ -72,6 +72,10 @@ func goRules(t *testing.T, object *unstructured.Unstructured) []string {
 		set := &appsv1alpha1.CloneSet{}
 		read(set)
 		return set.Spec.Problems()
+	case "StatefulSet":
+		set := &appsv1alpha1.StatefulSet{}
+		read(set)
+		return set.Spec.Problems()
 	case "UnitedDeployment":
 		ud := &appsv1alpha1.UnitedDeployment{}
 		read(ud)
@@ -84,7 +88,7 @@ func goRules(t *testing.T, object *unstructured.Unstructured) []string {
 func TestSelectorCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	all := admissions(t)
-	for _, kind := range []string{"CloneSet", "UnitedDeployment"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment"} {
 		old, err := crd.Case{Kind: kind}.Object("v1alpha1")
 		if err != nil {
 			t.Fatal(err)
@@ -109,6 +113,9 @@ func TestUnknownTemplateFieldsSurvive(t *testing.T) {
 		"CloneSet": {Kind: "CloneSet", Patch: `spec:
   template: {metadata: {newField: [1]}, spec: {newField: {a: null, b: 1.50}, containers: [{name: main, image: "app:v1", newField: x}]}}
   volumeClaimTemplates: [{metadata: {name: data}, spec: {newField: 1}}]`},
+		"StatefulSet": {Kind: "StatefulSet", Patch: `spec:
+  template: {metadata: {newField: [1]}, spec: {newField: {a: null, b: 1.50}, containers: [{name: main, image: "app:v1", newField: x}]}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {newField: 1}}]`},
 		"UnitedDeployment": {Kind: "UnitedDeployment", Patch: `spec:
   template: {cloneSetTemplate: {metadata: {newField: 1}, spec: {newField: 1, template: {spec: {newField: 1}}}}}
   topology: {subsets: [{name: a, patch: {spec: {newField: [{}]}}}]}`},
@@ -131,7 +138,7 @@ func TestUnknownTemplateFieldsSurvive(t *testing.T) {
 
 func withoutDefaults(stored *unstructured.Unstructured) any {
 	spec, _, _ := unstructured.NestedMap(stored.Object, "spec")
-	if stored.GetKind() == "CloneSet" {
+	if stored.GetKind() != "UnitedDeployment" {
 		delete(spec, "replicas")
 	}
 	delete(spec, "revisionHistoryLimit")
@@ -143,6 +150,7 @@ func TestDefaults(t *testing.T) {
 	all := admissions(t)
 	for kind, want := range map[string]map[string]any{
 		"CloneSet":         {"replicas": int64(1), "revisionHistoryLimit": int64(10)},
+		"StatefulSet":      {"replicas": int64(1), "revisionHistoryLimit": int64(10)},
 		"UnitedDeployment": {"revisionHistoryLimit": int64(10)},
 	} {
 		object, err := crd.Case{Kind: kind}.Object("v1alpha1")
@@ -229,5 +237,59 @@ func TestTheLargestObjectsAreAccepted(t *testing.T) {
 				t.Errorf("%v\ngot: %v", found, errs)
 			}
 		})
+	}
+}
+
+// The name of the governing Service is fixed, also from nothing to something.
+func TestServiceNameCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	server := admissions(t)["StatefulSet/v1beta1"]
+	for _, tc := range []struct {
+		before, after string
+		refused       bool
+	}{
+		{"db", "db", false}, {"db", "other", true}, {"db", "", true}, {"", "db", true}, {"", "", false},
+	} {
+		objects := make([]*unstructured.Unstructured, 0, 2)
+		for _, name := range []string{tc.before, tc.after} {
+			patch := ""
+			if name != "" {
+				patch = "spec: {serviceName: " + name + "}"
+			}
+			object, err := crd.Case{Kind: "StatefulSet", Patch: patch}.Object("v1beta1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects = append(objects, object)
+		}
+		_, errs := server.admit(t.Context(), objects[1], objects[0])
+		if (len(errs) > 0) != tc.refused {
+			t.Errorf("%q -> %q: refused %t: %v", tc.before, tc.after, tc.refused, errs)
+		}
+	}
+}
+
+// TestB095 (the half of admission): what only v1beta1 has is kept when the object is written through v1alpha1.
+func TestB095(t *testing.T) {
+	t.Parallel()
+	all := admissions(t)
+	object, err := crd.Case{Kind: "StatefulSet", Patch: `spec:
+  replicas: 5
+  reserveOrdinals: [1, "7-9"]
+  lifecycle: {preDelete: {finalizersHandler: [x.io/y]}}
+  scaleStrategy: {maxUnavailable: 2}
+  podManagementPolicy: Parallel
+  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}
+  ordinals: {start: 0}
+  volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}`}.Object("v1alpha1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, errs := all["StatefulSet/v1alpha1"].admit(t.Context(), object, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, path := range lost(object.Object["spec"], stored.Object["spec"], "spec") {
+		t.Errorf("%s was written and not stored", path)
 	}
 }

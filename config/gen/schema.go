@@ -44,7 +44,13 @@ func intOrString(path string) (kind, bool) {
 		rule:    number + `self.matches('^(100|[1-9]?[0-9])%$')`,
 		message: `must be a number >= 0 or a whole percent from "0%" to "100%"; write 50 instead of "50"`,
 	}
+	ordinals := kind{
+		rule: number + `(self.matches('^[0-9]{1,10}(-[0-9]{1,10})?$') && int(self.split('-')[0]) <= int(self.split('-')[size(self.split('-')) - 1])` +
+			` && int(self.split('-')[size(self.split('-')) - 1]) <= 2147483647)`,
+		message: `must be an ordinal >= 0 or a range such as "3-5", its lower end first`,
+	}
 	kinds := map[string]kind{
+		"reserveOrdinals[]":                           ordinals,
 		"updateStrategy.partition":                    percent,
 		"updateStrategy.maxUnavailable":               whole,
 		"updateStrategy.maxSurge":                     whole,
@@ -77,7 +83,7 @@ func complete(crd map[string]any) (string, error) {
 	if err := bound("", dig(version, "schema", "openAPIV3Schema")); err != nil {
 		return name, fmt.Errorf("CRD %s: %w", name, err)
 	}
-	if name == "clonesets."+appsv1alpha1.GroupVersion.Group {
+	if group := "." + appsv1alpha1.GroupVersion.Group; name == "clonesets"+group || name == "statefulsets"+group {
 		open(dig(version, "schema", "openAPIV3Schema", "properties", "spec"))
 	}
 	if spec["group"] == appsv1alpha1.GroupVersion.Group {
@@ -113,7 +119,7 @@ func bound(path string, schema map[string]any) error {
 	return errors.Join(errs...)
 }
 
-// open declares, of the raw parts of a CloneSet's spec, the few fields that rules read: a rule sees nothing of an object
+// open declares, of the raw parts of the spec of a CloneSet or StatefulSet, the few fields that rules read: a rule sees nothing of an object
 // without properties. Everything beside them is kept as before.
 func open(spec map[string]any) {
 	kept := func(properties map[string]any) map[string]any {
@@ -166,11 +172,14 @@ func open(spec map[string]any) {
 	}
 }
 
-// selectors are the label selectors of a CloneSet's spec.
+// selectors are the label selectors of the spec of a CloneSet or StatefulSet.
 func selectors(spec map[string]any) []map[string]any {
 	out := []map[string]any{dig(spec, "properties", "selector")}
 	strategy := dig(spec, "properties", "updateStrategy")
-	for _, shape := range []map[string]any{strategy, dig(strategy, "properties", "rollingUpdate")} {
+	for _, shape := range []map[string]any{
+		strategy, dig(strategy, "properties", "rollingUpdate"),
+		dig(strategy, "properties", "rollingUpdate", "properties", "unorderedUpdate"),
+	} {
 		out = append(out, dig(shape, "properties", "priorityStrategy", "properties", "weightPriority", "items", "properties", "matchSelector"))
 	}
 	return out

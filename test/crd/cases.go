@@ -11,7 +11,7 @@ import (
 type Case struct {
 	// Name is a sentence.
 	Name string
-	// Kind is CloneSet, UnitedDeployment or MemberCluster.
+	// Kind is CloneSet, StatefulSet, UnitedDeployment or MemberCluster.
 	Kind string
 	// Patch is YAML merged over the smallest object of the kind.
 	Patch string
@@ -57,6 +57,15 @@ func smallest(kind, version string) (map[string]any, error) {
 		"CloneSet": `
 apiVersion: apps.kruise.io/%s
 kind: CloneSet
+metadata: {name: case}
+spec:
+  selector: {matchLabels: {app: case}}
+  template:
+    metadata: {labels: {app: case}}
+    spec: {containers: [{name: main, image: "app:v1"}]}`,
+		"StatefulSet": `
+apiVersion: apps.kruise.io/%s
+kind: StatefulSet
 metadata: {name: case}
 spec:
   selector: {matchLabels: {app: case}}
@@ -113,6 +122,7 @@ func Cases() []Case {
 	all = append(all, intOrString()...)
 	all = append(all, cloneSets()...)
 	all = append(all, cloneSetPods()...)
+	all = append(all, statefulSets()...)
 	all = append(all, unitedDeployments()...)
 	return append(all, memberClusters()...)
 }

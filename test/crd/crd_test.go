@@ -5,6 +5,7 @@ package crd_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -58,15 +59,16 @@ func run(m *testing.M) int {
 func install(ctx context.Context) error {
 	kinds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	objects, err := config.HubCRDs()
-	if err != nil {
+	pending, pendingErr := config.PendingCRDs()
+	if err := errors.Join(err, pendingErr); err != nil {
 		return err
 	}
-	for _, object := range objects {
+	for _, object := range append(objects, pending...) {
 		if _, err := kinds.Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
-	for _, kind := range []string{"CloneSet", "UnitedDeployment", "MemberCluster"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "MemberCluster"} {
 		for _, version := range versions(kind) {
 			err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 				_, err := resource(kind, version).List(ctx, metav1.ListOptions{})
@@ -98,7 +100,7 @@ func resource(kind, version string) dynamic.ResourceInterface {
 // Every case is answered as written, at creation and when a stored object is changed to it; a refused change leaves the
 // stored object as it was.
 func TestCases(t *testing.T) {
-	for _, kind := range []string{"CloneSet", "UnitedDeployment", "MemberCluster"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "MemberCluster"} {
 		for _, version := range versions(kind) {
 			t.Run(kind+" "+version, func(t *testing.T) {
 				api := resource(kind, version)
@@ -245,7 +247,7 @@ func TestUnknownTemplateFieldsSurvive(t *testing.T) {
 
 // kubectl wait --for=condition=Ready needs the status subresource and conditions by type; an HPA needs scale.
 func TestSubresources(t *testing.T) {
-	for _, kind := range []string{"CloneSet", "UnitedDeployment"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment"} {
 		t.Run(kind, func(t *testing.T) {
 			create(t, resource(kind, "v1alpha1"), crd.Case{Kind: kind, Patch: "spec: {replicas: 2}"}, "v1alpha1")
 			status := []byte(`{"spec":{"replicas":9},"status":{"replicas":2,"readyReplicas":2,"availableReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,
@@ -287,7 +289,7 @@ func TestSubresources(t *testing.T) {
 
 // The selector is fixed once written.
 func TestSelectorCannotBeChanged(t *testing.T) {
-	for _, kind := range []string{"CloneSet", "UnitedDeployment"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment"} {
 		create(t, resource(kind, "v1alpha1"), crd.Case{Kind: kind}, "v1alpha1")
 		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "other"}}}})
 		if err != nil {

@@ -35,6 +35,10 @@ func Largest() []Case {
 			}},
 		},
 		{
+			Name: "1,000 ranges of reserved ordinals", Kind: "StatefulSet",
+			Extra: map[string]any{"spec": map[string]any{"reserveOrdinals": reserved(1000)}},
+		},
+		{
 			Name: "1,000 pods to delete", Kind: "CloneSet",
 			Extra: map[string]any{"spec": map[string]any{"scaleStrategy": map[string]any{"podsToDelete": pods}}},
 		},
@@ -95,6 +99,10 @@ func TooLarge() []Case {
 	}
 	return []Case{
 		{
+			Name: "1,001 reserved ordinals", Kind: "StatefulSet", Refused: map[string]string{"spec.reserveOrdinals": "1000"},
+			Extra: map[string]any{"spec": map[string]any{"reserveOrdinals": reserved(1001)}},
+		},
+		{
 			Name: "33 claim templates", Kind: "CloneSet", Refused: map[string]string{"spec.volumeClaimTemplates": "32"},
 			Extra: map[string]any{"spec": map[string]any{"volumeClaimTemplates": claims}},
 		},
@@ -110,4 +118,13 @@ func TooLarge() []Case {
 			}},
 		},
 	}
+}
+
+// reserved are n ranges of reserved ordinals.
+func reserved(n int) []any {
+	out := make([]any, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%d-%d", 10_000+10*i, 10_005+10*i)
+	}
+	return out
 }

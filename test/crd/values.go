@@ -22,6 +22,14 @@ func intOrString() []Case {
 		{"CloneSet", "spec.updateStrategy.rollingUpdate.maxSurge", "spec: {updateStrategy: {rollingUpdate: {maxSurge: %s}}}", false, false},
 		{"CloneSet", "spec.scaleStrategy.maxUnavailable", "spec: {scaleStrategy: {maxUnavailable: %s}}", false, false},
 		{
+			"StatefulSet", "spec.updateStrategy.rollingUpdate.maxUnavailable",
+			"spec: {replicas: 0, podManagementPolicy: Parallel, updateStrategy: {rollingUpdate: {maxUnavailable: %s}}}", false, false,
+		},
+		{
+			"StatefulSet", "spec.scaleStrategy.maxUnavailable",
+			"spec: {podManagementPolicy: Parallel, scaleStrategy: {maxUnavailable: %s}}", false, false,
+		},
+		{
 			"UnitedDeployment", "spec.updateStrategy.manualUpdate.partition",
 			"spec: {updateStrategy: {manualUpdate: {partition: %s}}}", true, false,
 		},

@@ -11,7 +11,9 @@ var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1alph
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &CloneSet{}, &CloneSetList{}, &UnitedDeployment{}, &UnitedDeploymentList{})
+	s.AddKnownTypes(
+		GroupVersion, &CloneSet{}, &CloneSetList{}, &StatefulSet{}, &StatefulSetList{}, &UnitedDeployment{}, &UnitedDeploymentList{},
+	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -15,6 +15,9 @@ const (
 	LabelSubsetName = "apps.kruise.io/subset-name"
 	// LabelCloneSetInstanceID is the instance id of a CloneSet pod and of its claims.
 	LabelCloneSetInstanceID = "apps.kruise.io/cloneset-instance-id"
+	// LabelPodName is the name of a StatefulSet pod, LabelPodIndex its ordinal.
+	LabelPodName  = "statefulset.kubernetes.io/pod-name"
+	LabelPodIndex = "apps.kubernetes.io/pod-index"
 	// LabelSpecifiedDelete on a pod asks its workload to delete it, whatever the value.
 	LabelSpecifiedDelete = "apps.kruise.io/specified-delete"
 	// LabelLifecycleState is the state of a pod's lifecycle hooks.

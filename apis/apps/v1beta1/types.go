@@ -43,3 +43,22 @@ type UnitedDeploymentList struct {
 
 	Items []UnitedDeployment `json:"items"`
 }
+
+// StatefulSet is v1alpha1's under the newer version.
+// +kubebuilder:object:root=true
+type StatefulSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   appsv1alpha1.StatefulSetSpec   `json:"spec,omitempty"`
+	Status appsv1alpha1.StatefulSetStatus `json:"status,omitempty"`
+}
+
+// StatefulSetList is a list of StatefulSets.
+// +kubebuilder:object:root=true
+type StatefulSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []StatefulSet `json:"items"`
+}
