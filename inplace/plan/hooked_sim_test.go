@@ -118,6 +118,10 @@ func (a *agent) checkUndone(in inplace.Intent, d inplace.Decision, minReady int3
 	next := plan.Next(in, pods, a.w.now)
 	away, drained, created := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, x := range d.Patches {
+		if slices.ContainsFunc(pods, func(p inplace.Pod) bool { return p.Ref == x.Ref }) {
+			// A write that was lost leaves nothing to take back (seed 7838).
+			continue
+		}
 		drained[x.Name] = x.Kind == inplace.PatchDrain
 		away[x.Name] = drained[x.Name] || written(x) == hooks.PreparingUpdate || written(x) == hooks.PreparingDelete
 	}
