@@ -191,8 +191,9 @@ spec:
 			victim := p.onOwn(node)
 			id := victim.Labels[appsv1alpha1.LabelCloneSetInstanceID]
 			claim := p.Claims()["data-web-"+id]
-			if claim == nil || len(p.Claims()) != 3 {
-				t.Fatalf("claims %v, no data-web-%s", kit.Text(p.Claims()), id)
+			// Pods that were made anew on the way here may have left claims behind.
+			if claim == nil {
+				t.Fatalf("there is no claim data-web-%s", id)
 			}
 			p.die(node)
 			mark := p.mark()
@@ -207,8 +208,14 @@ spec:
 			}
 			if !reuse {
 				p.Eventually(time.Minute, fresh)
-				if p.Claims()["data-web-"+id] == nil || len(p.Claims()) != 4 {
-					t.Errorf("claims %s, want that of the hanging pod and three more", kit.Text(p.Claims()))
+				claims := p.Claims()
+				if claims["data-web-"+id] == nil {
+					t.Error("the claim of the pod that hangs is gone")
+				}
+				for name, pod := range p.Pods() {
+					if its := pod.Labels[appsv1alpha1.LabelCloneSetInstanceID]; its == id || claims["data-web-"+its] == nil {
+						t.Errorf("%s has the id %s, with its claim: %t", name, its, claims["data-web-"+its] != nil)
+					}
 				}
 				p.gone(victim)
 				// A claim without a pod is left for two minutes: its pod may be about to be created.
