@@ -30,7 +30,7 @@ const ownLabel = "test.underway.dev/own"
 // ownPods is the part of a pod's spec that lets it run on the test's own nodes, and prefers them.
 func (p place) ownPods() string {
 	return fmt.Sprintf(`
-      tolerations: [{key: %[1]s, operator: Exists}]
+      tolerations: [{key: %[1]s, operator: Equal, value: %[2]s}]
       affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [{key: %[1]s, operator: In, values: [%[2]s]}]}}]}}`,
 		ownLabel, p.NS)
 }
