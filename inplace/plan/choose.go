@@ -250,8 +250,8 @@ func (w *ways) impossible(why string) way {
 
 // lastPlaced is the last of those that have a place in the grant which another can take; -1 without any.
 func lastPlaced(members []*member) int {
-	for i := len(members) - 1; i >= 0; i-- {
-		if !members[i].placeless {
+	for i, m := range slices.Backward(members) {
+		if !m.placeless {
 			return i
 		}
 	}
