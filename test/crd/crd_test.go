@@ -250,7 +250,7 @@ func TestSubresources(t *testing.T) {
 	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment"} {
 		t.Run(kind, func(t *testing.T) {
 			create(t, resource(kind, "v1alpha1"), crd.Case{Kind: kind, Patch: "spec: {replicas: 2}"}, "v1alpha1")
-			status := []byte(`{"spec":{"replicas":9},"status":{"replicas":2,"readyReplicas":2,"availableReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,
+			status := []byte(`{"spec":{"replicas":9},"status":{"replicas":2,"readyReplicas":2,"availableReplicas":2,"currentReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,
 				"labelSelector":"app=case","conditions":[{"type":"Ready","status":"True","reason":"Updated","message":"","lastTransitionTime":"2026-11-29T00:00:00Z"}]}}`)
 			got, err := resource(kind, "v1beta1").Patch(t.Context(), "case", types.MergePatchType, status, metav1.PatchOptions{}, "status")
 			if err != nil {
