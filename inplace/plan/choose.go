@@ -140,7 +140,7 @@ func (r *round) freeBudget() {
 	}
 	broken := 0
 	for _, m := range r.members {
-		held := slices.Contains(r.held, m) && m.pod.Down && !m.pod.InService()
+		held := m.pod.Down && !m.pod.InService() && slices.Contains(r.held, m)
 		if m.chosen || m.active() && !m.pod.Available && !held {
 			// It moves, or may become available.
 			return

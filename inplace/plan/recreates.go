@@ -47,10 +47,10 @@ func (r *round) inTurn(target inplace.Revision, of func(*member) bool) []*member
 func (r *round) recreates(members []*member, target inplace.Revision, n int32) int32 {
 	var out int32
 	for _, m := range members {
-		w := r.ways.of(m.pod, target)
 		if n <= 0 {
 			break
 		}
+		w := r.ways.of(m.pod, target)
 		if w.refused != "" || r.strange(m, w) {
 			continue
 		}

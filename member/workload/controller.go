@@ -78,8 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			_, reportErr := r.report(ctx, seen, r.decide(seen), failuresOf(err))
 			return ctrl.Result{}, errors.Join(ignoreConflict(err), ignoreConflict(reportErr))
 		}
-		if err != nil || changed {
-			return ctrl.Result{RequeueAfter: lookAgain}, ignoreConflict(err)
+		if changed {
+			return ctrl.Result{RequeueAfter: lookAgain}, nil
 		}
 	}
 	decision := r.decide(seen)
