@@ -18,7 +18,7 @@ func pure() []string {
 	return []string{
 		"inplace", "inplace/revision", "inplace/imagediff", "inplace/partition", "inplace/podview", "inplace/order",
 		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "member/cloneset/plan", "member/statefulset/plan",
-		"hub/subset", "hub/united/plan", "hub/screen",
+		"hub/check", "hub/subset", "hub/united/plan", "hub/screen",
 		"propagation/render", "propagation/changeset", "propagation/feedback",
 	}
 }
