@@ -84,10 +84,19 @@ func (c *Cluster) InstallCRD(ctx context.Context, edit func(*unstructured.Unstru
 		}
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		list := &unstructured.UnstructuredList{}
-		list.SetAPIVersion("apps.kruise.io/v1alpha1")
-		list.SetKind("CloneSetList")
-		return c.List(ctx, list) == nil, nil
+		for _, crd := range crds {
+			kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+			if err != nil {
+				return false, err
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion("apps.kruise.io/v1alpha1")
+			list.SetKind(kind + "List")
+			if c.List(ctx, list) != nil {
+				return false, nil
+			}
+		}
+		return true, nil
 	})
 }
 

@@ -4,30 +4,37 @@ package kit
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // storageClass is the default one of a cluster with Provision.
 const storageClass = "lab"
 
-// Provision stands in for a storage provisioner until ctx ends: a default storage class, and for every claim a volume of its
-// own that it binds to.
+// RigidClass is a storage class of a cluster with Provision that does not let its volumes grow; the default one does.
+const RigidClass = "rigid"
+
+// Provision stands in for a storage provisioner until ctx ends: a default storage class and one that does not let volumes
+// grow, and for every claim a volume of its own that it binds to. Nobody makes volumes larger; that is for the tests.
 func (c *Cluster) Provision(ctx context.Context) error {
-	class := &unstructured.Unstructured{Object: map[string]any{
-		"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate", "allowVolumeExpansion": true,
-	}}
-	class.SetAPIVersion("storage.k8s.io/v1")
-	class.SetKind("StorageClass")
-	class.SetName(storageClass)
-	class.SetAnnotations(map[string]string{"storageclass.kubernetes.io/is-default-class": "true"})
-	if err := c.Create(ctx, class); err != nil {
-		return err
+	for _, name := range []string{storageClass, RigidClass} {
+		class := &unstructured.Unstructured{Object: map[string]any{
+			"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate", "allowVolumeExpansion": name == storageClass,
+		}}
+		class.SetAPIVersion("storage.k8s.io/v1")
+		class.SetKind("StorageClass")
+		class.SetName(name)
+		class.SetAnnotations(map[string]string{"storageclass.kubernetes.io/is-default-class": strconv.FormatBool(name == storageClass)})
+		if err := c.Create(ctx, class); err != nil {
+			return err
+		}
 	}
 	go func() {
 		for ctx.Err() == nil {
@@ -70,7 +77,8 @@ func volume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(claim.UID)},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, StorageClassName: storageClass,
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			StorageClassName: ptr.Deref(claim.Spec.StorageClassName, storageClass),
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
 			},

@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/config"
 	"github.com/underway-dev/underway/inplace"
 	agent "github.com/underway-dev/underway/member"
 	"github.com/underway-dev/underway/test/kit"
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// withCRD installs our CRD on the rough cluster when it is not there, and takes another one away first.
+// withCRD installs our CRDs, changed by edit, on the rough cluster, and takes those away that are there.
 func (p place) withCRD(edit func(*unstructured.Unstructured)) {
 	p.Helper()
 	p.withoutCRD()
@@ -34,19 +35,23 @@ func (p place) withCRD(edit func(*unstructured.Unstructured)) {
 
 func (p place) withoutCRD() {
 	p.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetAPIVersion("apiextensions.k8s.io/v1")
-	crd.SetKind("CustomResourceDefinition")
-	crd.SetName("clonesets.apps.kruise.io")
-	if err := client.IgnoreNotFound(p.Delete(p.Context(), crd)); err != nil {
+	crds, err := config.MemberCRDs()
+	if err != nil {
 		p.Fatal(err)
 	}
-	p.Eventually(30*time.Second, func() string {
-		if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); client.IgnoreNotFound(err) == nil && err != nil {
-			return ""
+	for _, crd := range crds {
+		if err := client.IgnoreNotFound(p.Delete(p.Context(), crd)); err != nil {
+			p.Fatal(err)
 		}
-		return "the CRD is still there"
-	})
+	}
+	for _, crd := range crds {
+		p.Eventually(30*time.Second, func() string {
+			if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(crd), crd); client.IgnoreNotFound(err) == nil && err != nil {
+				return ""
+			}
+			return "the CRD is still there"
+		})
+	}
 }
 
 // TestCRDComesLater: an agent without its CRD waits for it, and goes on waiting after it was taken away.
