@@ -130,22 +130,40 @@ func (n *RealNode) ContainerdLog() string { return n.log(containerdPart) }
 // kubelet or the API server is away. The lab's images hold no shell; their
 // program has commands of its own, see [Image].
 func (n *RealNode) Exec(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error) {
-	filter := fmt.Sprintf("labels.%q==%s,labels.%q==%s,labels.%q==%s",
-		"io.kubernetes.pod.namespace", namespace, "io.kubernetes.pod.name", pod, "io.kubernetes.container.name", container)
-	known, err := n.ctr(ctx, "containers", "ls", "-q", filter)
+	id, err := n.running(ctx, namespace, pod, "io.kubernetes.container.name", container)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := n.ctr(ctx, "tasks", "ls")
-	if err != nil {
-		return nil, err
-	}
-	id := runningTask(string(tasks), strings.Fields(string(known)))
 	if id == "" {
 		return nil, fmt.Errorf("container %s of pod %s/%s does not run on %s", container, namespace, pod, n.name)
 	}
 	exec := "lab-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	return n.ctr(ctx, append([]string{"tasks", "exec", "--exec-id", exec, id}, command...)...)
+}
+
+// Sandbox is the id of the sandbox of a pod that runs: it holds the pod's network and
+// stays while containers are replaced in it.
+func (n *RealNode) Sandbox(ctx context.Context, namespace, pod string) (string, error) {
+	id, err := n.running(ctx, namespace, pod, "io.cri-containerd.kind", "sandbox")
+	if err == nil && id == "" {
+		err = fmt.Errorf("pod %s/%s has no sandbox that runs on %s", namespace, pod, n.name)
+	}
+	return id, err
+}
+
+// running is the id of the pod's running container that has a label, empty when none has.
+func (n *RealNode) running(ctx context.Context, namespace, pod, label, value string) (string, error) {
+	filter := fmt.Sprintf("labels.%q==%s,labels.%q==%s,labels.%q==%s",
+		"io.kubernetes.pod.namespace", namespace, "io.kubernetes.pod.name", pod, label, value)
+	known, err := n.ctr(ctx, "containers", "ls", "-q", filter)
+	if err != nil {
+		return "", err
+	}
+	tasks, err := n.ctr(ctx, "tasks", "ls")
+	if err != nil {
+		return "", err
+	}
+	return runningTask(string(tasks), strings.Fields(string(known))), nil
 }
 
 // runningTask picks the container whose task runs, from the table that ctr prints.
