@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -42,6 +41,8 @@ func Resource() workload.Resource {
 		GroupVersionKind: appsv1alpha1.GroupVersion.WithKind("CloneSet"),
 		Plural:           "clonesets",
 		PodLabel:         appsv1alpha1.LabelCloneSetInstanceID,
+		FailedScale:      appsv1alpha1.ConditionFailedScale,
+		FailedUpdate:     appsv1alpha1.ConditionFailedUpdate,
 	}
 }
 
@@ -56,11 +57,7 @@ func (Kind) Selector(obj client.Object) (labels.Selector, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no CloneSet", obj)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	}
-	return selector, nil
+	return workload.Selector(cs.Spec.Selector)
 }
 
 // Read reads a CloneSet.
@@ -83,7 +80,7 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		},
 	}
 	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
-	problem := cmp.Or(first(cs.Spec.Problems()), readTemplate(cs, &w), readScaling(cs, &w), k.readRollout(cs, &w))
+	problem := cmp.Or(first(cs.Spec.Problems()), w.ReadTemplate(cs.Spec.Template.Raw, cs.Spec.Selector), readScaling(cs, &w), k.readRollout(cs, &w))
 	if problem != "" {
 		w.Intent = inplace.Intent{
 			Invalid: problem, Replicas: w.Intent.Replicas, Partition: w.Intent.Replicas, Lifecycle: cs.Spec.Lifecycle,
@@ -98,41 +95,6 @@ func first(problems []string) string {
 		return ""
 	}
 	return problems[0]
-}
-
-// readTemplate decodes the template strictly, beside the raw one that pods are made of.
-func readTemplate(cs *appsv1alpha1.CloneSet, w *workload.Wanted) (problem string) {
-	template, unknown, err := appsv1alpha1.DecodePodTemplate(cs.Spec.Template.Raw)
-	if err != nil {
-		return "spec.template: " + err.Error()
-	}
-	w.UnknownFields = unknown
-	w.Labels = template.Labels
-	if problem := endsPods(&template.Spec); problem != "" {
-		w.Unfit = true
-		return problem
-	}
-	selector, err := Kind{}.Selector(cs)
-	if err != nil {
-		return err.Error()
-	}
-	w.Selector = selector.String()
-	if !selector.Matches(labels.Set(template.Labels)) {
-		return fmt.Sprintf("spec.selector: %q does not match the labels of spec.template; make them agree", selector)
-	}
-	return ""
-}
-
-// endsPods says what of a template makes its pods end by themselves.
-func endsPods(spec *corev1.PodSpec) (problem string) {
-	switch {
-	case spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways:
-		return fmt.Sprintf("spec.template.spec.restartPolicy: %s ends pods, which would be replaced for ever; a CloneSet wants Always", spec.RestartPolicy)
-	case spec.ActiveDeadlineSeconds != nil:
-		return "spec.template.spec.activeDeadlineSeconds: ends pods, which would be replaced for ever; leave it out"
-	default:
-		return ""
-	}
 }
 
 // readScaling reads what Scale reads again with the pods.
@@ -199,18 +161,10 @@ func (Kind) Report(obj client.Object, r workload.Report) (changed bool) {
 		ExpectedUpdatedReplicas:  max(sum.ExpectedUpdated, 0),
 		UpdateRevision:           cmp.Or(r.UpdateRevision, cs.Status.UpdateRevision),
 		CurrentRevision:          cmp.Or(r.CurrentRevision, cs.Status.CurrentRevision),
-		CollisionCount:           cs.Status.CollisionCount,
+		CollisionCount:           r.Collisions(cs.Status.CollisionCount),
 		LabelSelector:            cmp.Or(r.Selector, cs.Status.LabelSelector),
 		Conditions:               r.Conditions,
-	}
-	if r.CollisionCount != ptr.Deref(next.CollisionCount, 0) {
-		next.CollisionCount = new(r.CollisionCount)
-	}
-	if r.Extended {
-		next.Underway = &appsv1alpha1.WorkloadReport{
-			UpdatedInPlace: sum.InPlace, Recreated: sum.Recreated,
-			Refused: slices.Clone(sum.Refused), Broken: slices.Clone(sum.Broken),
-		}
+		Underway:                 r.Underway(),
 	}
 	if equality.Semantic.DeepEqual(cs.Status, next) {
 		return false

@@ -14,11 +14,11 @@ import (
 
 // Scale says who should exist, and completes the intent by what depends on the pods that do: which of them cannot be changed
 // in place because of their claims, and how many may be unavailable where surge makes room.
-func (Kind) Scale(c workload.Crowd) inplace.Intent {
+func (Kind) Scale(c workload.Crowd) workload.Scaled {
 	in := c.Intent
 	cs, ok := c.Object.(*appsv1alpha1.CloneSet)
 	if !ok {
-		return in
+		return workload.Scaled{Intent: in}
 	}
 	// A problem of the strategy is the intent's Invalid already; what can be read beside it is used.
 	strategy, _ := plan.ReadStrategy(&cs.Spec, cs.Labels)
@@ -40,9 +40,9 @@ func (Kind) Scale(c workload.Crowd) inplace.Intent {
 		Intent: in, Pods: c.Pods, Owner: c.Owner, Namespace: c.Namespace, Taken: c.Taken, Others: c.Others, Stays: c.Stays, Lost: c.Lost, Now: c.Now,
 		Strategy: strategy, MustRecreate: recreates, Nodes: c.Nodes,
 		Templates: set.Templates, ClaimLabels: set.Labels, ClaimsProblem: problem, Claims: c.Claims,
-		Refused: (*plan.Refusal)(c.Refused),
+		Refused: c.Refused,
 	})
-	return in
+	return workload.Scaled{Intent: in}
 }
 
 // preparingDelete reports whether the pod may be taken back: then it matters whether it would be recreated. Its hook may be

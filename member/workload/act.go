@@ -47,11 +47,13 @@ type acted struct {
 func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in := seen.wanted.Intent
 	in.Where = klog.KObj(seen.obj).String()
-	in = r.Kind.Scale(Crowd{
+	scaled := r.Kind.Scale(Crowd{
 		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
-		Taken: seen.book.taken, Others: seen.others, Stays: seen.stays(), Lost: seen.book.lost, Claims: seen.claims, Nodes: seen.nodes,
+		Taken: seen.book.taken, Others: seen.others, Stays: seen.stays(), Lost: seen.book.lost, LostBy: seen.book.lostBy, Claims: seen.claims, Nodes: seen.nodes,
+		Volumes: seen.volumes, Expandable: seen.expandable,
 		Refused: seen.book.refusedFor(seen.obj.GetGeneration()), Now: seen.now,
 	})
+	in, seen.volumesSeen = scaled.Intent, scaled.Volumes
 	seen.wanted.Intent = in
 	decision := bounded(plan.Next(in, seen.pods, seen.now))
 	seen.order(decision.Patches)
@@ -158,7 +160,7 @@ func (r *Reconciler) lookAtNames(
 			seen.book.wrote(podwriter.Result{Written: []podwriter.Written{{ResourceVersion: pod.ResourceVersion}}}, r.Clock.Now())
 			met = true
 		default:
-			seen.book.taken[name] = true
+			seen.book.take(name, r.Clock.Now())
 			met = true
 		}
 	}

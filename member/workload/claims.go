@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,17 +29,9 @@ func (f Feed) synced() bool {
 	return f.Synced != nil && f.Synced()
 }
 
-// Claim returns an empty handle of a claim's metadata, which is all that is read and cached of claims.
-func Claim() *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
-	return m
-}
-
-func claimList() *metav1.PartialObjectMetadataList {
-	l := &metav1.PartialObjectMetadataList{}
-	l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
-	return l
+// Claim returns an empty claim, of the kind that is read and cached. Little of it is kept (leanClaim).
+func Claim() *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{}
 }
 
 // readClaims lists the claims that the object controls, like readPods. A watch of claims that has not begun (or may not)
@@ -53,12 +44,19 @@ func (r *Reconciler) readClaims(ctx context.Context, seen *observation, _ []core
 		}
 		return r.readClaimsLive(ctx, seen)
 	}
-	version, list := r.Claims.Version(), claimList()
-	byController := client.MatchingFields{indexController: string(seen.obj.GetUID())}
-	if err := r.Cache.List(ctx, list, client.InNamespace(seen.obj.GetNamespace()), byController); err != nil {
+	if r.named != nil && !seen.wanted.Claims {
+		// None of them is written to.
+		return nil
+	}
+	version, list := r.Claims.Version(), &corev1.PersistentVolumeClaimList{}
+	which := []client.ListOption{client.InNamespace(seen.obj.GetNamespace())}
+	if r.named == nil {
+		which = append(which, client.MatchingFields{indexController: string(seen.obj.GetUID())})
+	}
+	if err := r.Cache.List(ctx, list, which...); err != nil {
 		return fmt.Errorf("listing the claims: %w", err)
 	}
-	seen.keepClaims(list.Items)
+	r.keepClaims(seen, list.Items)
 	if await.caughtUp(version, seen.activeClaims()) {
 		return nil
 	}
@@ -69,19 +67,26 @@ func (r *Reconciler) readClaims(ctx context.Context, seen *observation, _ []core
 }
 
 func (r *Reconciler) readClaimsLive(ctx context.Context, seen *observation) error {
-	list := claimList()
-	err := r.Live.List(ctx, list, client.InNamespace(seen.obj.GetNamespace()), client.HasLabels{r.Resource.PodLabel})
-	if err != nil {
+	list := &corev1.PersistentVolumeClaimList{}
+	which := []client.ListOption{client.InNamespace(seen.obj.GetNamespace())}
+	if r.Resource.PodLabel != "" {
+		which = append(which, client.HasLabels{r.Resource.PodLabel})
+	}
+	if err := r.Live.List(ctx, list, which...); err != nil {
 		return fmt.Errorf("listing the claims live: %w", err)
 	}
 	seen.book.claims.settle(list.ResourceVersion)
-	seen.keepClaims(list.Items)
+	r.keepClaims(seen, list.Items)
 	return nil
 }
 
-// keepClaims keeps the object's own.
-func (s *observation) keepClaims(all []metav1.PartialObjectMetadata) {
-	s.claims, s.claimObjects = make([]inplace.Claim, 0, len(all)), make([]metav1.PartialObjectMetadata, 0, len(all))
+// keepClaims keeps the object's own; of a Named kind those whose names it uses.
+func (r *Reconciler) keepClaims(s *observation, all []corev1.PersistentVolumeClaim) {
+	if r.named != nil {
+		s.volumes = only(all, func(c corev1.PersistentVolumeClaim) bool { return r.named.Uses(s.obj, c.Name) })
+		return
+	}
+	s.claims, s.claimObjects = make([]inplace.Claim, 0, len(all)), make([]corev1.PersistentVolumeClaim, 0, len(all))
 	for i := range all {
 		if c := claims.From(&all[i]); c.Owner == s.obj.GetUID() {
 			s.claims, s.claimObjects = append(s.claims, c), append(s.claimObjects, all[i])
@@ -109,12 +114,13 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, seen *observation, names 
 			met = true
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reading claim %s, whose name was taken: %w", name.Name, err))
-		case ours(claim, seen.obj) && claim.Labels[r.Resource.PodLabel] != "":
+		case r.named != nil, ours(claim, seen.obj) && claim.Labels[r.Resource.PodLabel] != "":
+			// A Named kind uses it, or says why it cannot, when the view shows it.
 			seen.book.claims.wrote([]podwriter.Written{{ResourceVersion: claim.ResourceVersion}})
 			seen.book.since = r.Clock.Now()
 			met = true
 		default:
-			seen.book.taken[name.Name] = true
+			seen.book.take(name.Name, r.Clock.Now())
 			met = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,14 +52,19 @@ type Options struct {
 type Reconciler struct {
 	Options
 
+	// named is the Kind, where it is Named; else nil.
+	named  Named
 	pods   *podwriter.Writer
 	memory *podview.Memory
 	ledger *ledger
+	// classes are the storage classes as they were read last.
+	classes atomic.Pointer[classes]
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, pods: podwriter.New(o.Live), memory: podview.NewMemory(), ledger: newLedger()}
+	named, _ := o.Kind.(Named)
+	return &Reconciler{Options: o, named: named, pods: podwriter.New(o.Live), memory: podview.NewMemory(), ledger: newLedger()}
 }
 
 // Reconcile is one pass.

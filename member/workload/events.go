@@ -94,7 +94,8 @@ func conditionEvents(before, after []metav1.Condition) []inplace.Event {
 	var out []inplace.Event
 	for _, kind := range []string{
 		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
-		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale, appsv1alpha1.ConditionWarning,
+		appsv1alpha1.ConditionFailedUpdate, appsv1alpha1.ConditionFailedScale,
+		appsv1alpha1.ConditionFailedUpdatePod, appsv1alpha1.ConditionFailedCreatePod, appsv1alpha1.ConditionWarning,
 	} {
 		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
 		if is == nil || (was != nil && was.Message == is.Message) {

@@ -3,6 +3,7 @@ package workload
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,6 +11,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/crowd"
 )
 
 // Kind adapts one workload API to the engine. Every method is a pure function of its arguments; a Kind holds no client.
@@ -22,9 +24,20 @@ type Kind interface {
 	Read(obj client.Object) Wanted
 	// Scale returns the crowd's intent with its Population: who should exist. It also fills in what of the intent depends
 	// on the pods.
-	Scale(c Crowd) inplace.Intent
+	Scale(c Crowd) Scaled
 	// Report writes what was seen into obj's status and says whether that changed it.
 	Report(obj client.Object, r Report) (changed bool)
+}
+
+// Named is a Kind whose pods and claims have names that follow from the object's, so that a name says whose it is. A pod of
+// another name is none of the object's, and a lost one is replaced under its name.
+type Named interface {
+	// Gives reports whether obj gives pods that name, whatever the number of replicas.
+	Gives(obj client.Object, pod string) bool
+	// Uses reports whether a pod of obj may use a claim of that name, whatever the claim templates are now.
+	Uses(obj client.Object, claim string) bool
+	// Identity are the labels that a pod of that name has from obj.
+	Identity(obj client.Object, pod string) map[string]string
 }
 
 // Resource says how the API server names a kind.
@@ -32,8 +45,10 @@ type Resource struct {
 	schema.GroupVersionKind
 	// Plural is the resource's name in URLs and in the name of its CRD.
 	Plural string
-	// PodLabel is a label that every claim of the kind's pods carries: the cache of claims is limited to it.
+	// PodLabel is a label that every claim of the kind's pods carries: the cache of claims is limited to it. Empty: none does.
 	PodLabel string
+	// FailedScale and FailedUpdate are the conditions that are True while pods cannot be created or deleted, and updated.
+	FailedScale, FailedUpdate string
 }
 
 // CRD is the name of the CustomResourceDefinition.
@@ -57,6 +72,8 @@ type Wanted struct {
 	NodeLabels bool
 	// Claims is true when the object's pods have claims.
 	Claims bool
+	// Classes is true when claims may have to be resized, for which their storage classes are read.
+	Classes bool
 	// ProgressDeadline is how long a release may get nowhere before it is told; 0: for ever.
 	ProgressDeadline time.Duration
 	// MinReadySeconds is how long a pod must have been Ready to be available.
@@ -96,7 +113,8 @@ type Crowd struct {
 	// Owner is the controller reference of a new pod; Namespace where it goes.
 	Owner     metav1.OwnerReference
 	Namespace string
-	// Taken are names that are known, by a live read, to be used by something else.
+	// Taken are names that are known, by a live read, to be used by something else. Those of a Named kind are looked at again
+	// every half minute: it has no others.
 	Taken map[string]bool
 	// Others are the instance ids that pods without a controller carry: their claims are in use.
 	Others map[string]bool
@@ -104,8 +122,15 @@ type Crowd struct {
 	Stays []string
 	// Lost are the revisions of pods that went away and are not replaced yet.
 	Lost []string
-	// Claims are the claims that the object controls.
+	// LostBy are the same of a Named kind, by the pods' names.
+	LostBy map[string]string
+	// Claims are the claims that the object controls; nil for a Named kind.
 	Claims []inplace.Claim
+	// Volumes are, for a Named kind whose object has claims, those of the namespace that it may use, whoever owns them. Of their
+	// spec and status is kept what resizing reads.
+	Volumes []corev1.PersistentVolumeClaim
+	// Expandable is storage class to allowVolumeExpansion; nil where Wanted.Classes is false, or they cannot be read.
+	Expandable map[string]bool
 	// Nodes are the labels of the nodes that Pods are on, by name; nil where nobody asked for them or they are not known.
 	Nodes map[string]map[string]string
 	// Refused is the API server's answer to the last create, nil when it was accepted.
@@ -114,12 +139,14 @@ type Crowd struct {
 }
 
 // Refusal is a create that the API server refused: a quota, an admission policy.
-type Refusal struct {
-	// Message is the API server's, without the name of the object.
-	Message string
-	// Times is how many passes in a row met it, Last when the last one did, by our clock.
-	Times int
-	Last  time.Time
+type Refusal = crowd.Refusal
+
+// Scaled is what a Kind makes of a crowd.
+type Scaled struct {
+	inplace.Intent
+
+	// Volumes are the status of each claim template, for a kind that reports it.
+	Volumes []appsv1alpha1.VolumeClaimStatus
 }
 
 // Report is what goes into a status.
@@ -132,6 +159,8 @@ type Report struct {
 	CollisionCount  int32
 	Selector        string
 	Conditions      []metav1.Condition
+	// Volumes are Scaled's.
+	Volumes []appsv1alpha1.VolumeClaimStatus
 	// Extended is false where the CRD is not ours and would drop status.underway.
 	Extended bool
 }

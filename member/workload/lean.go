@@ -20,11 +20,11 @@ import (
 //
 // Of pods that others control a shrunk piece of metadata is kept: one that matches a selector and has no controller is to be
 // adopted, and no label tells those apart. Claims are limited to those that carry the kind's label, as long as there is one
-// kind; with more there is no selector that says "one of several labels".
+// kind and it has one; no selector says "one of several labels", or finds those that go by their names.
 func Caches(scheme *runtime.Scheme, resources ...Resource) cache.Options {
 	pods := cache.ByObject{Transform: leanPod(resources), UnsafeDisableDeepCopy: new(true)}
-	claims := cache.ByObject{Transform: leanClaim, UnsafeDisableDeepCopy: new(true)}
-	if len(resources) == 1 {
+	claims := cache.ByObject{Transform: leanClaim(resources), UnsafeDisableDeepCopy: new(true)}
+	if len(resources) == 1 && resources[0].PodLabel != "" {
 		if r, err := labels.NewRequirement(resources[0].PodLabel, selection.Exists, nil); err == nil {
 			claims.Label = labels.NewSelector().Add(*r)
 		}
@@ -111,19 +111,32 @@ func leanStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return all
 }
 
-// leanClaim keeps whose a claim is, and of which template.
-func leanClaim(obj any) (any, error) {
-	c, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
+// leanClaim keeps whose a claim is, of which template, and what resizing reads; of claims that others control their name.
+func leanClaim(resources []Resource) func(any) (any, error) {
+	return func(obj any) (any, error) {
+		c, ok := obj.(*corev1.PersistentVolumeClaim)
+		if !ok {
+			return obj, nil
+		}
+		c.ManagedFields = nil
+		if !owned(c, resources) {
+			c.Labels, c.Annotations, c.Finalizers = nil, nil, nil
+			c.Spec, c.Status = corev1.PersistentVolumeClaimSpec{}, corev1.PersistentVolumeClaimStatus{}
+			return c, nil
+		}
+		hash, has := c.Annotations[appsv1alpha1.AnnotationClaimTemplate]
+		c.Annotations = nil
+		if has {
+			c.Annotations = map[string]string{appsv1alpha1.AnnotationClaimTemplate: hash}
+		}
+		c.Spec = corev1.PersistentVolumeClaimSpec{
+			Resources: corev1.VolumeResourceRequirements{Requests: c.Spec.Resources.Requests}, StorageClassName: c.Spec.StorageClassName,
+		}
+		c.Status = corev1.PersistentVolumeClaimStatus{
+			Capacity: c.Status.Capacity, Conditions: c.Status.Conditions, AllocatedResourceStatuses: c.Status.AllocatedResourceStatuses,
+		}
+		return c, nil
 	}
-	c.ManagedFields = nil
-	hash, has := c.Annotations[appsv1alpha1.AnnotationClaimTemplate]
-	c.Annotations = nil
-	if has {
-		c.Annotations = map[string]string{appsv1alpha1.AnnotationClaimTemplate: hash}
-	}
-	return c, nil
 }
 
 // leanSlice keeps which pods a slice names, and how.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/podwriter"
 )
 
@@ -34,19 +35,21 @@ const askAgain = 5 * time.Minute
 // members are changes of who belongs to the object.
 type members struct {
 	// join and leave are pods; claims and revisions join with them, and dropped are the claims of who leaves.
-	join, leave     []corev1.Pod
-	claims, dropped []metav1.PartialObjectMetadata
+	join, leave []corev1.Pod
+	// relabel are pods that lack labels of their identity.
+	relabel         []inplace.Patch
+	claims, dropped []corev1.PersistentVolumeClaim
 	revisions       []appsv1.ControllerRevision
 }
 
 func (m members) none() bool {
-	return len(m.join)+len(m.leave)+len(m.claims)+len(m.dropped)+len(m.revisions) == 0
+	return len(m.join)+len(m.leave)+len(m.claims)+len(m.dropped)+len(m.revisions)+len(m.relabel) == 0
 }
 
 // strangers are what in the namespace has no controller.
 type strangers struct {
 	pods      []corev1.Pod
-	claims    []metav1.PartialObjectMetadata
+	claims    []corev1.PersistentVolumeClaim
 	revisions []appsv1.ControllerRevision
 }
 
@@ -54,7 +57,9 @@ type strangers struct {
 type family struct {
 	name   string
 	pods   []corev1.Pod
-	claims []metav1.PartialObjectMetadata
+	claims []corev1.PersistentVolumeClaim
+	// gives reports whether the object gives pods that name; nil: any.
+	gives func(pod string) bool
 }
 
 // memberships says who joins and who leaves. refused are those whose owner could not be changed before.
@@ -62,9 +67,10 @@ func memberships(selector labels.Selector, ours family, others strangers, refuse
 	var m members
 	matches := func(it metav1.Object) bool { return selector.Matches(labels.Set(it.GetLabels())) }
 	may := func(it metav1.Object) bool { return it.GetDeletionTimestamp() == nil && refused[it.GetUID()] == "" }
+	fits := func(p *corev1.Pod) bool { return matches(p) && (ours.gives == nil || ours.gives(p.Name)) }
 	joining, leaving, named := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range others.pods {
-		if p := &others.pods[i]; may(p) && matches(p) && !ended(p) {
+		if p := &others.pods[i]; may(p) && fits(p) && !ended(p) {
 			m.join = append(m.join, *p)
 			joining[idOf(p)] = true
 			named[p.Labels[appsv1alpha1.LabelPodRevision]] = true
@@ -72,19 +78,19 @@ func memberships(selector labels.Selector, ours family, others strangers, refuse
 	}
 	bound := idsRefused(ours.claims, refused)
 	for i := range ours.pods {
-		if p := &ours.pods[i]; may(p) && !matches(p) && !bound[idOf(p)] {
+		if p := &ours.pods[i]; may(p) && !fits(p) && !bound[idOf(p)] {
 			m.leave = append(m.leave, *p)
 			leaving[idOf(p)] = true
 		}
 	}
 	for i := range ours.pods {
 		// A copy that leaves takes no claims of the pod that stays.
-		if p := &ours.pods[i]; matches(p) && !ended(p) {
+		if p := &ours.pods[i]; fits(p) && !ended(p) {
 			delete(leaving, idOf(p))
 		}
 	}
-	of := func(ids map[string]bool) func(metav1.PartialObjectMetadata) bool {
-		return func(c metav1.PartialObjectMetadata) bool {
+	of := func(ids map[string]bool) func(corev1.PersistentVolumeClaim) bool {
+		return func(c corev1.PersistentVolumeClaim) bool {
 			id := idOf(&c)
 			return id != "" && ids[id] && strings.HasSuffix(c.Name, "-"+id) && may(&c)
 		}
@@ -101,7 +107,7 @@ func only[T any](all []T, match func(T) bool) []T {
 }
 
 // idsRefused are the ids of claims whose owner could not be changed: their pods stay with them.
-func idsRefused(all []metav1.PartialObjectMetadata, refused map[types.UID]string) map[string]bool {
+func idsRefused(all []corev1.PersistentVolumeClaim, refused map[types.UID]string) map[string]bool {
 	ids := map[string]bool{}
 	for i := range all {
 		if refused[all[i].UID] != "" {
@@ -142,9 +148,13 @@ func (r *Reconciler) readMembers(ctx context.Context, seen *observation, ours []
 		seen.book.unclaimableUntil = seen.now.Add(askAgain)
 	}
 	mine := family{name: seen.obj.GetName(), pods: ours, claims: seen.claimObjects}
+	if r.named != nil {
+		mine.gives = func(pod string) bool { return r.named.Gives(seen.obj, pod) }
+	}
 	seen.book.claimable(mine, others)
 	seen.members = memberships(selector, mine, others, seen.book.unclaimable)
-	if !seen.members.none() && seen.wanted.Claims && !r.Claims.synced() {
+	seen.members.relabel = r.lacksLabels(seen, ours)
+	if !seen.members.none() && r.named == nil && seen.wanted.Claims && !r.Claims.synced() {
 		seen.wait = lookAgain
 	}
 	return nil
@@ -161,7 +171,7 @@ func (b *book) claimable(ours family, others strangers) {
 			there[pods[i].UID] = true
 		}
 	}
-	for _, claims := range [][]metav1.PartialObjectMetadata{ours.claims, others.claims} {
+	for _, claims := range [][]corev1.PersistentVolumeClaim{ours.claims, others.claims} {
 		for i := range claims {
 			there[claims[i].UID] = true
 		}
@@ -176,7 +186,7 @@ func (r *Reconciler) strangers(ctx context.Context, namespace string) (strangers
 	var out strangers
 	var pods corev1.PodList
 	var revisions appsv1.ControllerRevisionList
-	claims := claimList()
+	claims := &corev1.PersistentVolumeClaimList{}
 	for _, list := range []client.ObjectList{&pods, &revisions, claims} {
 		if list == claims && !r.Claims.synced() {
 			continue
@@ -206,6 +216,7 @@ func (r *Reconciler) claim(ctx context.Context, seen *observation) (changed bool
 	t := &claiming{reconciler: r, seen: seen, held: map[string]bool{}}
 	t.joins(ctx, m)
 	t.leaves(ctx, m)
+	t.relabels(ctx, m)
 	seen.book.wrote(t.result, r.Clock.Now())
 	if t.changed > 0 {
 		ctrl.LoggerFrom(ctx).Info("Changed who belongs to it", "joined", len(t.done.join), "left", len(t.done.leave), "written", t.changed)
@@ -324,8 +335,16 @@ func (c *claiming) note(it metav1.Object, err error) {
 
 // wouldJoin are the objects of the kind that a pod without a controller may be adopted by.
 func (r *Reconciler) wouldJoin(ctx context.Context, pod *corev1.Pod) []ctrl.Request {
+	return r.those(ctx, pod.Namespace, func(obj client.Object) bool {
+		selector, err := r.Kind.Selector(obj)
+		return err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) && (r.named == nil || r.named.Gives(obj, pod.Name))
+	})
+}
+
+// those are the objects of the kind that match.
+func (r *Reconciler) those(ctx context.Context, namespace string, match func(client.Object) bool) []ctrl.Request {
 	list, ok := r.newList()
-	if !ok || r.Cache.List(ctx, list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy) != nil {
+	if !ok || r.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	var out []ctrl.Request
@@ -334,7 +353,7 @@ func (r *Reconciler) wouldJoin(ctx context.Context, pod *corev1.Pod) []ctrl.Requ
 		if !ok {
 			return nil
 		}
-		if selector, err := r.Kind.Selector(obj); err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
+		if match(obj) {
 			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 		return nil

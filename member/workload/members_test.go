@@ -28,8 +28,8 @@ func TestMemberships(t *testing.T) {
 	other := func(p *corev1.Pod) { p.Labels["app"] = "debug" }
 	going := func(p *corev1.Pod) { p.DeletionTimestamp = &gone }
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	claim := func(name, id string) metav1.PartialObjectMetadata {
-		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+	claim := func(name, id string) corev1.PersistentVolumeClaim {
+		return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(name), Labels: map[string]string{appsv1alpha1.LabelCloneSetInstanceID: id},
 		}}
 	}
@@ -38,14 +38,14 @@ func TestMemberships(t *testing.T) {
 	}
 	others := strangers{
 		pods: []corev1.Pod{pod("a"), pod("b", other), pod("c", going), pod("d", failed), pod("e")},
-		claims: []metav1.PartialObjectMetadata{
+		claims: []corev1.PersistentVolumeClaim{
 			claim("data-web-a", "a"), claim("data-web-b", "b"), claim("kept", "a"), claim("data-web-z", "z"), claim("data-", ""),
 		},
 		revisions: []appsv1.ControllerRevision{revision("web-1", "web"), revision("web-2", "debug"), revision("old-a", "web"), revision("old-z", "web")},
 	}
 	copied := func(p *corev1.Pod) { p.Labels[appsv1alpha1.LabelCloneSetInstanceID] = "m" }
 	ours := []corev1.Pod{pod("m"), pod("n", other), pod("o", other, going), pod("p", other), pod("q", other), pod("s", other, copied)}
-	mine := family{name: "web", pods: ours, claims: []metav1.PartialObjectMetadata{
+	mine := family{name: "web", pods: ours, claims: []corev1.PersistentVolumeClaim{
 		claim("data-web-m", "m"), claim("data-web-n", "n"), claim("data-web-o", "o"), claim("data-web-p", "p"), claim("data-web-q", "q"),
 	}}
 	got := memberships(labels.SelectorFromSet(labels.Set{"app": "web"}), mine, others, map[types.UID]string{"e": "denied", "p": "denied", "data-web-q": "denied"})

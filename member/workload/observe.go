@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/podview"
 	"github.com/underway-dev/underway/inplace/revision"
@@ -25,8 +26,15 @@ type observation struct {
 	wanted Wanted
 	pods   []inplace.Pod
 	claims []inplace.Claim
-	// claimObjects are the metadata that claims were read from.
-	claimObjects []metav1.PartialObjectMetadata
+	// claimObjects are what claims were read from.
+	claimObjects []corev1.PersistentVolumeClaim
+	// volumes are, for a Named kind, the claims that the object may use; expandable is storage class to allowVolumeExpansion.
+	volumes    []corev1.PersistentVolumeClaim
+	expandable map[string]bool
+	// volumesSeen are the status of each claim template.
+	volumesSeen []appsv1alpha1.VolumeClaimStatus
+	// resource is how the kind is named.
+	resource Resource
 	// nodes are the labels of the pods' nodes, by name; nil where nobody needs them, or they are not known.
 	nodes map[string]map[string]string
 	// revisions are the object's ControllerRevisions by name.
@@ -49,7 +57,7 @@ type observation struct {
 
 // observe reads the object and what belongs to it; nil when there is nothing to do.
 func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, error) {
-	seen := &observation{now: r.Clock.Now(), obj: r.Kind.New()}
+	seen := &observation{now: r.Clock.Now(), obj: r.Kind.New(), resource: r.Resource}
 	if err := r.Cache.Get(ctx, name, seen.obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.forget(r.ledger.close(name))
@@ -69,13 +77,18 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if r.NoResize != nil {
 		seen.wanted.Intent.NoResize = r.NoResize()
 	}
-	for _, read := range []func(context.Context, *observation, []corev1.Pod) error{r.readClaims, r.readMembers, r.view, r.readNodes} {
+	for _, read := range []func(context.Context, *observation, []corev1.Pod) error{
+		r.readClaims, r.readMembers, r.view, r.readNodes, r.readClasses, r.readTaken,
+	} {
 		if err := read(ctx, seen, pods); err != nil || seen.wait > 0 {
 			return seen, err
 		}
 	}
 	missing, first := int(seen.wanted.Intent.Replicas)-countActive(seen.pods), seen.book.seen == nil
 	gone := seen.book.follow(seen.pods, missing, seen.proven)
+	if r.named != nil {
+		seen.book.followNames(seen.pods, missing)
+	}
 	if len(gone) > 0 {
 		seen.book.roomMade()
 	}

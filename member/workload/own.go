@@ -34,8 +34,9 @@ type book struct {
 	since time.Time
 	// refused is what the API server refused last; nil when the last create was accepted.
 	refused *refusal
-	// taken are names of pods and claims that are not ours, by a live read.
-	taken map[string]bool
+	// taken are names of pods and claims that are not ours, by a live read, and takenAt when that was, for a Named kind.
+	taken   map[string]bool
+	takenAt map[string]time.Time
 	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
 	revisionsTaken []string
 	// planned is the last plan of the history, nil before the first.
@@ -44,8 +45,12 @@ type book struct {
 	seen map[types.UID]string
 	// known are all pods that existed at the last pass, terminating ones too: what the memory of waits is kept for.
 	known map[types.UID]bool
-	// lost are revisions of pods that went away and are not replaced yet.
-	lost []string
+	// lost are revisions of pods that went away and are not replaced yet; of a Named kind lostBy has them by name, and here
+	// are the revisions of its active pods at the last pass.
+	lost         []string
+	lostBy, here map[string]string
+	// relabelled is when a pod was last given labels that it lacked.
+	relabelled map[types.UID]time.Time
 	// progress is how far the release has come.
 	progress progress
 	// stay are names of the spec that nobody has and somebody applies, at a generation of the object.
@@ -224,6 +229,33 @@ func (b *book) follow(pods []inplace.Pod, missing int, proven func(inplace.Pod) 
 		b.lost = b.lost[excess:]
 	}
 	return gone
+}
+
+// followNames is follow for pods whose names stay. It comes after it.
+func (b *book) followNames(pods []inplace.Pod, missing int) {
+	was, first := b.here, b.here == nil
+	b.here = make(map[string]string, len(pods))
+	if b.lostBy == nil {
+		b.lostBy = map[string]string{}
+	}
+	for i := range pods {
+		p := &pods[i]
+		if p.Active() {
+			b.here[p.Name] = b.seen[p.UID]
+			delete(b.lostBy, p.Name)
+		} else if first {
+			b.lostBy[p.Name] = p.Revision
+		}
+	}
+	for name, revision := range was {
+		if _, still := b.here[name]; !still {
+			b.lostBy[name] = revision
+		}
+	}
+	if missing <= 0 {
+		// What went was not wanted any more.
+		clear(b.lostBy)
+	}
 }
 
 // replaced strikes out n lost pods.

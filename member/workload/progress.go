@@ -67,7 +67,7 @@ func (s *observation) progressed(sum inplace.Summary) (in time.Duration) {
 		switch was.Reason {
 		case reasonDeadline:
 			p.at = s.now.Add(-deadline)
-		case reasonAvailable, reasonPartition:
+		case s.reason(reasonAvailable), reasonPartition:
 			p.reached = true
 		}
 	}

@@ -84,8 +84,8 @@ func TestProgressAfterARestart(t *testing.T) {
 	}{
 		"late":                     {reason: reasonDeadline, generation: 7, late: true},
 		"late before another spec": {reason: reasonDeadline, generation: 6},
-		"moving":                   {reason: reasonUpdated, generation: 7},
-		"there":                    {reason: reasonAvailable, generation: 7},
+		"moving":                   {reason: "CloneSetUpdated", generation: 7},
+		"there":                    {reason: "CloneSetAvailable", generation: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -125,8 +125,8 @@ func (w *world) List(ctx context.Context, list client.ObjectList, opts ...client
 	switch list := list.(type) {
 	case *corev1.PodList:
 		list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return others(&p) })
-	case *metav1.PartialObjectMetadataList:
-		list.Items = slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool { return w.claimsBehind || others(&c) })
+	case *corev1.PersistentVolumeClaimList:
+		list.Items = slices.DeleteFunc(list.Items, func(c corev1.PersistentVolumeClaim) bool { return w.claimsBehind || others(&c) })
 	case *appsv1.ControllerRevisionList:
 		list.Items = slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return w.blind || others(&r) })
 	}

@@ -23,9 +23,10 @@ import (
 
 // Reasons of the conditions, upstream's where it has some.
 const (
-	reasonAvailable        = "CloneSetAvailable"
-	reasonUpdated          = "CloneSetUpdated"
-	reasonPaused           = "CloneSetPaused"
+	// The first three follow the name of the kind.
+	reasonAvailable        = "Available"
+	reasonUpdated          = "Updated"
+	reasonPaused           = "Paused"
 	reasonDeadline         = "ProgressDeadlineExceeded"
 	reasonPartition        = "ProgressPartitionAvailable"
 	reasonInvalid          = "Invalid"
@@ -83,6 +84,7 @@ func (s *observation) summarize(d inplace.Decision, failed failures) Report {
 		CurrentRevision:    in.Current.Name,
 		CollisionCount:     s.history.CollisionCount,
 		Selector:           s.wanted.Selector,
+		Volumes:            s.volumesSeen,
 	}
 	r.Summary.Refused = sinceWhen(d.Summary.Refused, s.told().Refused, s.now)
 	r.Summary.Broken = sinceWhen(d.Summary.Broken, s.told().Broken, s.now)
@@ -139,8 +141,8 @@ func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.C
 		c.LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
 		meta.SetStatusCondition(&conditions, c)
 	}
-	set(ready(s.wanted.Intent, d))
-	moving := progressing(s.wanted.Intent, d)
+	set(s.ready(d))
+	moving := s.progressing(d)
 	if s.late {
 		moving.Status, moving.Reason = metav1.ConditionFalse, reasonDeadline
 		moving.Message = deadlinePassed(s.wanted.ProgressDeadline, d)
@@ -157,9 +159,14 @@ func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.C
 	return conditions
 }
 
+// reason is one that begins with the name of the kind.
+func (s *observation) reason(what string) string {
+	return s.resource.Kind + what
+}
+
 // ready is True when every pod that should be updated is updated and available. A held release is ready.
-func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
-	sum := d.Summary
+func (s *observation) ready(d inplace.Decision) metav1.Condition {
+	in, sum := s.wanted.Intent, d.Summary
 	c := metav1.Condition{Type: appsv1alpha1.ConditionReady}
 	counts := fmt.Sprintf("%d of %d pods are on the update revision, %d of %d available", sum.Updated, in.Replicas, sum.Available, in.Replicas)
 	if sum.Updated < in.Replicas && in.Partition > 0 {
@@ -169,9 +176,9 @@ func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
 	case in.Invalid != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, "nothing moves: "+in.Invalid
 	case sum.Done(in.Replicas):
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonAvailable, counts
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, s.reason(reasonAvailable), counts
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonUpdated, counts
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.reason(reasonUpdated), counts
 		if len(d.Holds) > 0 {
 			c.Reason, c.Message = string(d.Holds[0].Kind), counts+": "+d.Because()
 		}
@@ -180,21 +187,22 @@ func ready(in inplace.Intent, d inplace.Decision) metav1.Condition {
 }
 
 // progressing has upstream's reasons.
-func progressing(in inplace.Intent, d inplace.Decision) metav1.Condition {
+func (s *observation) progressing(d inplace.Decision) metav1.Condition {
+	in := s.wanted.Intent
 	c := metav1.Condition{
 		Type: appsv1alpha1.ConditionProgressing, Status: metav1.ConditionTrue,
-		Reason: reasonUpdated, Message: cmp.Or(d.Because(), "pods are being updated"),
+		Reason: s.reason(reasonUpdated), Message: cmp.Or(d.Because(), "pods are being updated"),
 	}
 	sum := d.Summary
 	switch {
 	case in.Invalid != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reasonInvalid, in.Invalid
 	case in.Paused:
-		c.Reason, c.Message = reasonPaused, "the release is paused"
+		c.Reason, c.Message = s.reason(reasonPaused), "the release is paused"
 	case sum.Done(in.Replicas) && in.Partition > 0 && sum.Updated < in.Replicas:
 		c.Reason, c.Message = reasonPartition, fmt.Sprintf("%d pods are updated, partition %d holds the rest", sum.Updated, in.Partition)
 	case sum.Done(in.Replicas):
-		c.Reason, c.Message = reasonAvailable, "all pods are updated and available"
+		c.Reason, c.Message = s.reason(reasonAvailable), "all pods are updated and available"
 	}
 	return c
 }
@@ -202,13 +210,14 @@ func progressing(in inplace.Intent, d inplace.Decision) metav1.Condition {
 // warnings are the conditions that exist only while they are True; an empty message is one that does not hold.
 func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Condition {
 	invalid := metav1.Condition{Type: appsv1alpha1.ConditionInvalid, Reason: reasonInvalid, Message: s.wanted.Intent.Invalid}
-	scale := metav1.Condition{Type: appsv1alpha1.ConditionFailedScale, Reason: reasonFailed, Message: failed.scale}
+	scale := metav1.Condition{Type: s.resource.FailedScale, Reason: reasonFailed, Message: failed.scale}
 	for _, h := range s.wanted.Intent.Population.Holds {
 		if h.Kind == inplace.HoldScale {
 			scale.Message = cmp.Or(scale.Message, h.Because)
 		}
 	}
 	update := failedUpdate(d.Summary, failed)
+	update.Type = s.resource.FailedUpdate
 	ignored := metav1.Condition{Type: appsv1alpha1.ConditionNotActedOn, Reason: reasonFieldsNotActedOn}
 	if fields := s.wanted.NotActedOn; len(fields) > 0 {
 		ignored.Message = "accepted and not acted on by this version: " + strings.Join(fields, ", ")
@@ -232,7 +241,7 @@ func (s *observation) warnings(d inplace.Decision, failed failures) []metav1.Con
 // failedUpdate tells what keeps pods from being moved as the policy demands: a change that is refused, cpu or memory that
 // they do not get (a node without room for now is a wait, and no failure), a patch that fails. A pod that does not come up on its new revision is moved, and is told elsewhere.
 func failedUpdate(sum inplace.Summary, failed failures) metav1.Condition {
-	c := metav1.Condition{Type: appsv1alpha1.ConditionFailedUpdate}
+	c := metav1.Condition{}
 	if len(sum.Refused) > 0 {
 		c.Reason, c.Message = reasonRefused, sum.Refused[0].Message
 		return c

@@ -19,7 +19,7 @@ import (
 func seenOf(in inplace.Intent) *observation {
 	in.Update, in.Current = inplace.Revision{Name: "new"}, inplace.Revision{Name: "old"}
 	return &observation{
-		now: noon, obj: &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 7}},
+		now: noon, resource: Resource{GroupVersionKind: appsv1alpha1.GroupVersion.WithKind("CloneSet"), FailedScale: "FailedScale", FailedUpdate: "FailedUpdate"}, obj: &appsv1alpha1.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 7}},
 		wanted: Wanted{Intent: in}, book: page(),
 	}
 }

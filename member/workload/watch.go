@@ -76,11 +76,15 @@ func groupOf(apiVersion string) string {
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// ofController enqueues the controller of an object when it is of the kind; of a pod without one, those that may adopt it.
+// ofController enqueues the controller of an object when it is of the kind; of a pod without one, those that may adopt it, of a
+// claim without one those that may use it.
 func (r *Reconciler) ofController(ctx context.Context, obj client.Object) []ctrl.Request {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if pod, is := obj.(*corev1.Pod); owner == nil && is && pod.DeletionTimestamp == nil {
 		return r.wouldJoin(ctx, pod)
+	}
+	if claim, is := obj.(*corev1.PersistentVolumeClaim); owner == nil && is && r.named != nil {
+		return r.those(ctx, claim.Namespace, func(o client.Object) bool { return r.named.Uses(o, claim.Name) })
 	}
 	if owner == nil || owner.Kind != r.Resource.Kind || groupOf(owner.APIVersion) != r.Resource.Group {
 		return nil

@@ -21,20 +21,39 @@ func (s *CloneSetSpec) NotActedOn() []string {
 	if nested := s.UpdateStrategy.RollingUpdate; nested != nil {
 		rows = append(rows, nested.notActedOn("spec.updateStrategy.rollingUpdate")...)
 	}
-	if life := s.Lifecycle; life != nil {
-		rows = append(
-			rows,
-			notActedOn{"spec.lifecycle.preDelete.markPodNotReady", life.PreDelete.marksInVain()},
-			notActedOn{"spec.lifecycle.inPlaceUpdate.markPodNotReady", life.InPlaceUpdate.marksInVain()},
-			notActedOn{"spec.lifecycle.preNormal.markPodNotReady", life.PreNormal != nil && life.PreNormal.MarkPodNotReady},
-		)
+	return paths(append(rows, s.Lifecycle.notActedOn()...))
+}
+
+// NotActedOn lists the JSON paths of the fields that are set and not acted on yet, in the order of the type.
+func (s *StatefulSetSpec) NotActedOn() []string {
+	var rows []notActedOn
+	if rolling := s.UpdateStrategy.RollingUpdate; rolling != nil {
+		rows = rolling.InPlaceUpdateStrategy.notActedOn("spec.updateStrategy.rollingUpdate")
 	}
-	return paths(rows)
+	rows = append(rows, s.Lifecycle.notActedOn()...)
+	// With OrderedReady pods are created one at a time whatever it says.
+	return paths(append(rows, notActedOn{
+		"spec.scaleStrategy.maxUnavailable", s.ScaleStrategy != nil && s.ScaleStrategy.MaxUnavailable != nil && !s.Parallel(),
+	}))
+}
+
+func (life *Lifecycle) notActedOn() []notActedOn {
+	if life == nil {
+		return nil
+	}
+	return []notActedOn{
+		{"spec.lifecycle.preDelete.markPodNotReady", life.PreDelete.marksInVain()},
+		{"spec.lifecycle.inPlaceUpdate.markPodNotReady", life.InPlaceUpdate.marksInVain()},
+		{"spec.lifecycle.preNormal.markPodNotReady", life.PreNormal != nil && life.PreNormal.MarkPodNotReady},
+	}
+}
+
+func (r *CloneSetRollout) notActedOn(at string) []notActedOn {
+	return r.InPlaceUpdateStrategy.notActedOn(at)
 }
 
 // Pulling images ahead of an update needs an agent on the nodes. It is a hint: without it the pull is part of the update.
-func (r *CloneSetRollout) notActedOn(at string) []notActedOn {
-	inPlace := r.InPlaceUpdateStrategy
+func (inPlace *InPlaceUpdateStrategy) notActedOn(at string) []notActedOn {
 	if inPlace == nil {
 		inPlace = &InPlaceUpdateStrategy{}
 	}
@@ -51,13 +70,7 @@ func (r *CloneSetRollout) notActedOn(at string) []notActedOn {
 // NotActedOn lists the JSON paths of the fields that are set and not acted on yet, in the order of the type. What the
 // embedded workload spec asks for is not looked at: the member that runs it says so itself.
 func (s *UnitedDeploymentSpec) NotActedOn() []string {
-	rows := make([]notActedOn, 0, len(s.Topology.Subsets)+6)
-	rows = append(
-		rows,
-		notActedOn{"spec.template.statefulSetTemplate", s.Template.StatefulSetTemplate != nil},
-		notActedOn{"spec.template.advancedStatefulSetTemplate", s.Template.AdvancedStatefulSetTemplate != nil},
-		notActedOn{"spec.template.deploymentTemplate", s.Template.DeploymentTemplate != nil},
-	)
+	rows := make([]notActedOn, 0, len(s.Topology.Subsets)+3)
 	for i := range s.Topology.Subsets {
 		rows = append(rows, notActedOn{
 			fmt.Sprintf("spec.topology.subsets[%d].nodeSelector", i), s.Topology.Subsets[i].NodeSelector != nil,

@@ -179,22 +179,3 @@ func (p *problems) statefulRolling(s *StatefulSetSpec, r *StatefulSetRollingUpda
 		p.add(at+".minReadySeconds", fmt.Sprintf("%d is more than %d; write less", *r.MinReadySeconds, maxMinReadySeconds))
 	}
 }
-
-// NotActedOn lists the JSON paths of the fields that are set and not acted on, in the order of the type.
-func (s *StatefulSetSpec) NotActedOn() []string {
-	var rows []notActedOn
-	if rolling := s.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
-		inPlace, at := rolling.InPlaceUpdateStrategy, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy"
-		rows = append(
-			rows,
-			notActedOn{at + ".imagePreDownloadParallelism", inPlace.ImagePreDownloadParallelism != nil},
-			notActedOn{at + ".imagePreDownloadTimeoutSeconds", inPlace.ImagePreDownloadTimeoutSeconds != nil},
-			notActedOn{at + ".imagePreDownloadMinUpdatedReadyPods", inPlace.ImagePreDownloadMinUpdatedReadyPods != nil},
-		)
-	}
-	// With OrderedReady pods are created one at a time whatever it says.
-	rows = append(rows, notActedOn{
-		"spec.scaleStrategy.maxUnavailable", s.ScaleStrategy != nil && s.ScaleStrategy.MaxUnavailable != nil && !s.Parallel(),
-	})
-	return paths(rows)
-}

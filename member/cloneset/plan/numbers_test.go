@@ -37,7 +37,7 @@ func pods(text string) []inplace.Pod {
 }
 
 func podOf(word string, i int) inplace.Pod {
-	p := crowd(word[:1])[0]
+	p := podsOf(word[:1])[0]
 	p.Name, p.UID, p.ResourceVersion = fmt.Sprintf("web-%02d", i), "", "1"
 	p.UID = "uid-" + p.UID
 	p.Gate, p.Labels = inplace.GateTrue, map[string]string{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/claims"
+	"github.com/underway-dev/underway/inplace/crowd"
 	"github.com/underway-dev/underway/inplace/hooks"
 )
 
@@ -49,13 +50,7 @@ type Input struct {
 }
 
 // Refusal is a create that was refused: a quota, an admission policy.
-type Refusal struct {
-	// Message is the API server's, without the name of the pod.
-	Message string
-	// Times is how many passes in a row met it, Last when the last one did, by our clock.
-	Times int
-	Last  time.Time
-}
+type Refusal = crowd.Refusal
 
 // Scale says which pods to create and delete now, and what is written to those that cannot be deleted yet.
 func Scale(in Input) inplace.Population {

@@ -24,7 +24,7 @@ func rev(name string) inplace.Revision {
 }
 
 // crowd makes pods: o old, n new, capitals ready, x evicted, t terminating.
-func crowd(text string) []inplace.Pod {
+func podsOf(text string) []inplace.Pod {
 	pods := make([]inplace.Pod, 0, len(text))
 	for i, c := range text {
 		p := inplace.Pod{
@@ -59,7 +59,7 @@ func input(text string, replicas, partition, maxUnavailable int32) Input {
 		Intent: inplace.Intent{
 			Replicas: replicas, Partition: partition, MaxUnavailable: maxUnavailable, Update: rev("new"), Current: rev("old"),
 		},
-		Pods:  crowd(text),
+		Pods:  podsOf(text),
 		Owner: metav1.OwnerReference{Name: "web", UID: "uid"}, Namespace: "default", Now: start.Add(time.Hour),
 	}
 }
@@ -156,7 +156,7 @@ func TestNames(t *testing.T) {
 		if again := Scale(in); !cmp.Equal(first.Creates[0].Object, again.Creates[0].Object) {
 			t.Error("the same view derives other names")
 		}
-		in.Pods = crowd("N")
+		in.Pods = podsOf("N")
 		in.Pods[0].Name = PodName("web", ID("uid", 1))
 		got := Scale(in)
 		for i, n := range []int{0, 2} {

@@ -119,10 +119,10 @@ func (s *spy) Read(obj client.Object) workload.Wanted {
 }
 
 // Scale says who should exist.
-func (s *spy) Scale(c workload.Crowd) inplace.Intent {
+func (s *spy) Scale(c workload.Crowd) workload.Scaled {
 	s.a.pass.set = c.Object.(*appsv1alpha1.CloneSet)
 	in := s.Kind.Scale(c)
-	s.a.planted.onScale(s.a, c, &in)
+	s.a.planted.onScale(s.a, c, &in.Intent)
 	s.a.pass.population, s.a.pass.scaled = in.Population, true
 	return in
 }
