@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/render"
@@ -18,10 +19,14 @@ type reader func(obj *unstructured.Unstructured, r *Report) error
 
 // readers is the table by kind.
 func readers(obj *unstructured.Unstructured) (reader, bool) {
-	if obj.GroupVersionKind().GroupKind() == render.CloneSet().GVK.GroupKind() {
-		return cloneSet, true
+	table := map[schema.GroupKind]reader{
+		render.CloneSet().GVK.GroupKind():            cloneSet,
+		render.AdvancedStatefulSet().GVK.GroupKind(): advancedStatefulSet,
+		render.StatefulSet().GVK.GroupKind():         statefulSet,
+		render.Deployment().GVK.GroupKind():          deployment,
 	}
-	return nil, false
+	r, ok := table[obj.GroupVersionKind().GroupKind()]
+	return r, ok
 }
 
 func of(obj *unstructured.Unstructured) (Report, error) {

@@ -31,13 +31,14 @@ type Report struct {
 	// Subset is label apps.kruise.io/subset-name; SubsetRevision label apps.kruise.io/controller-revision-hash.
 	Subset         string
 	SubsetRevision string
-	// UpdateRevision and CurrentRevision are the member's own names of revisions.
+	// UpdateRevision and CurrentRevision are the member's own names of revisions; empty for a Deployment, which has none.
 	UpdateRevision  string
 	CurrentRevision string
 
 	// SpecReplicas is spec.replicas; nil where it is not set.
 	SpecReplicas *int32
-	// Partition is the child's partition as text ("3", "100%"); empty where it is not set.
+	// Partition is the child's partition as text ("3", "100%"), a number of pods: of Kubernetes' StatefulSet, whose field is
+	// an ordinal, how many pods are below it. Empty where it is not set.
 	Partition string
 	Paused    bool
 
@@ -47,6 +48,11 @@ type Report struct {
 	Available    int32
 	Updated      int32
 	UpdatedReady int32
+	// PodsUnknown is true where the kind does not tell UpdatedReady (Kubernetes' own kinds): it is then the least that
+	// Ready and Updated leave possible, exact once all replicas are updated.
+	PodsUnknown bool
+	// Unavailable is how many pods a Deployment says it lacks to its desired number and surge; 0 for other kinds.
+	Unavailable int32
 
 	// Workload says how pods got to their revision; nil: the member does not say.
 	Workload *appsv1alpha1.WorkloadReport

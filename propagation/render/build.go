@@ -28,7 +28,7 @@ func child(in Input) (*unstructured.Unstructured, error) {
 	if err := stampSpec(spec, in); err != nil {
 		return nil, err
 	}
-	if err := place(spec, in.Partition, in.Paused); err != nil {
+	if err := place(spec, in); err != nil {
 		return nil, fmt.Errorf("placing the partition: %w", err)
 	}
 	meta, err := metadata(tmpl, in)

@@ -50,9 +50,15 @@ type Input struct {
 
 	// Replicas of the child; nil: somebody else scales it and the field is not named.
 	Replicas *int32
-	// Partition is always written.
+	// LiveReplicas is what the child was last seen to have, where somebody else scales it; a percent becomes a number of
+	// them for the kinds that know no percent, and the hold when it is nil.
+	LiveReplicas *int32
+	// Partition is always written, except by a Deployment and by a StatefulSet with OnDelete. A Deployment refuses any but
+	// the hold and 0, and neither is written into it.
 	Partition Partition
-	// Paused stops updates in the child beside what the template itself says; the field is always written.
+	// Paused stops updates in the child beside what the template itself says; the field is always written where the kind
+	// has it. Kubernetes' StatefulSet has none and gets the hold instead: its pods that moved stay. A Deployment must not
+	// be created paused: it would have no pods.
 	Paused bool
 	// Controller is the owner reference of a child in the hub's own cluster; nil on members.
 	Controller *metav1.OwnerReference

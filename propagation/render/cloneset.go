@@ -6,20 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// place writes partition and paused where a kind keeps them.
-type place func(spec map[string]any, p Partition, paused bool) error
-
-// places is the table by kind; StatefulSets and Deployments get their entry with their kind.
-func places(k Kind) (place, error) {
-	if k.GVK == CloneSet().GVK {
-		return placeCloneSet, nil
-	}
-	return nil, fmt.Errorf("%s: %w", k.GVK.GroupKind(), ErrUnsupportedKind)
-}
-
 // placeCloneSet writes into the shape the template uses: flat (v1alpha1) or nested in rollingUpdate (v1beta1); flat
 // where nothing shows the shape. Both in one template are refused.
-func placeCloneSet(spec map[string]any, p Partition, paused bool) error {
+func placeCloneSet(spec map[string]any, in Input) error {
 	strategy, err := childMap(spec, "updateStrategy")
 	if err != nil {
 		return err
@@ -32,8 +21,8 @@ func placeCloneSet(spec map[string]any, p Partition, paused bool) error {
 	if err != nil {
 		return fmt.Errorf("updateStrategy: %w", err)
 	}
-	at["paused"] = own || paused
-	at["partition"] = partitionValue(p)
+	at["paused"] = own || in.Paused
+	at["partition"] = partitionValue(in.Partition)
 	spec["updateStrategy"] = strategy
 	return nil
 }

@@ -458,11 +458,15 @@ func moved(p render.Partition, replicas int32) int32 {
 func TestWorkloadOf(t *testing.T) {
 	t.Parallel()
 	w := &appsv1alpha1.WorkloadTemplate{Spec: runtime.RawExtension{Raw: []byte(`{}`)}}
-	if got, err := render.WorkloadOf(appsv1alpha1.SubsetTemplate{CloneSetTemplate: w}); err != nil || got.Kind != render.CloneSet() {
-		t.Errorf("cloneSetTemplate: %v, %v", got, err)
-	}
-	if _, err := render.WorkloadOf(appsv1alpha1.SubsetTemplate{DeploymentTemplate: w}); !errors.Is(err, render.ErrUnsupportedKind) {
-		t.Errorf("deploymentTemplate: %v", err)
+	for want, tmpl := range map[render.Kind]appsv1alpha1.SubsetTemplate{
+		render.CloneSet():            {CloneSetTemplate: w},
+		render.AdvancedStatefulSet(): {AdvancedStatefulSetTemplate: w},
+		render.StatefulSet():         {StatefulSetTemplate: w},
+		render.Deployment():          {DeploymentTemplate: w},
+	} {
+		if got, err := render.WorkloadOf(tmpl); err != nil || got.Kind != want {
+			t.Errorf("%s: %v, %v", want.Template, got, err)
+		}
 	}
 	if _, err := render.WorkloadOf(appsv1alpha1.SubsetTemplate{}); err == nil {
 		t.Error("no template is accepted")
