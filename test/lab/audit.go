@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -71,9 +72,15 @@ func (e AuditEvent) Resource() string {
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
-// Write says whether the request was one that may change something.
+// Write says whether the request was one that may change something: dry runs may not.
 func (e AuditEvent) Write() bool {
-	return !slices.Contains([]string{"get", "list", "watch", ""}, e.Verb)
+	return !slices.Contains([]string{"get", "list", "watch", ""}, e.Verb) && !e.DryRun()
+}
+
+// DryRun says whether the request was to change nothing.
+func (e AuditEvent) DryRun() bool {
+	u, err := url.Parse(e.RequestURI)
+	return err == nil && u.Query().Get("dryRun") != ""
 }
 
 // AuditFilter picks events.
