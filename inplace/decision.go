@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -87,6 +89,17 @@ type ClaimDelete struct {
 	Because string
 }
 
+// ClaimPatch is a change of one claim that exists, with its UID and resourceVersion as preconditions.
+type ClaimPatch struct {
+	Ref
+	// Owners are all owner references that it should have; nil leaves them as they are, an empty list takes them away.
+	Owners []metav1.OwnerReference
+	// Request is the storage that it should ask for; nil leaves it.
+	Request *resource.Quantity
+	// Because is one sentence.
+	Because string
+}
+
 // Population is what scaling decided: who should exist. It says nothing about who moves.
 type Population struct {
 	Creates []Create
@@ -99,6 +112,14 @@ type Population struct {
 	// Leaving names, sorted, the pods that are asked to go, or in PreparingDelete, and are still there: they are not moved,
 	// and have no place in the grant; another pod replaces each.
 	Leaving []string
+	// ClaimPatches change claims that exist, before anything is created or deleted.
+	ClaimPatches []ClaimPatch
+	// Condemned names, sorted, the pods that have no slot: they are in Leaving, too, and do not stand in for a pod that has
+	// one, so an available one does not count for the budget.
+	Condemned []string
+	// AbsentNew is how many of the pods that are wanted, and neither there nor created now, will come at the update revision;
+	// nil: it is told from the numbers.
+	AbsentNew *int32
 	// Holds say why pods that should be created or deleted are not.
 	Holds []Hold
 	// NoSuchPods are names in podsToDelete that no pod has, sorted: they are dropped from the spec, or told.
@@ -166,6 +187,8 @@ type Decision struct {
 	Patches []Patch
 	// ClaimDeletes are claims that no pod has and none will have.
 	ClaimDeletes []ClaimDelete
+	// ClaimPatches change claims that exist, before anything is created or deleted.
+	ClaimPatches []ClaimPatch
 	// Holds say why pods that could move do not, most important first. Empty when nothing waits.
 	Holds []Hold
 	// Events are aggregated: at most one per kind and ten pods.
@@ -177,7 +200,8 @@ type Decision struct {
 
 // Quiet reports whether there is nothing to write.
 func (d Decision) Quiet() bool {
-	return len(d.Creates) == 0 && len(d.Deletes) == 0 && len(d.Patches) == 0 && len(d.ClaimDeletes) == 0
+	return len(d.Creates) == 0 && len(d.Deletes) == 0 && len(d.Patches) == 0 && len(d.ClaimDeletes) == 0 &&
+		len(d.ClaimPatches) == 0
 }
 
 // Because is the sentence of the most important hold, empty when nothing waits.
@@ -198,6 +222,8 @@ type Summary struct {
 	Updated          int32
 	UpdatedReady     int32
 	UpdatedAvailable int32
+	// Current counts pods proven to run the current revision.
+	Current int32
 	// ExpectedUpdated is replicas minus partition; -1 when the spec cannot be read.
 	ExpectedUpdated int32
 	// Asked counts pods asked to run the update revision, proven or not.

@@ -72,6 +72,9 @@ type Intent struct {
 	// RecreateOnly is pod name to why this pod cannot be changed in place whatever its template says: its claims were made
 	// from other templates (claims.Outdated). Without effect under InPlaceOnly.
 	RecreateOnly map[string]string
+	// Fixed is pod name to why the pod is not moved yet: it is neither patched nor recreated, spends no budget, and keeps its
+	// place in the grant. What it has begun it finishes.
+	Fixed map[string]string
 	// Compare orders the candidates; the smaller moves first. Nil means order.Default. Ties end at the name.
 	Compare func(a, b Pod) int
 	// Scatter spreads pods with these labels over the release (order.Scatter): applied to the candidates after Compare, those

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
@@ -17,6 +18,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/member/cloneset"
+	"github.com/underway-dev/underway/member/statefulset"
 	"github.com/underway-dev/underway/member/workload"
 )
 
@@ -46,6 +48,7 @@ type kind struct {
 func kinds(o Options) []kind {
 	return []kind{
 		{cloneset.Kind{PartitionRollback: o.PartitionRollback}, cloneset.Resource()},
+		{statefulset.Kind{}, statefulset.Resource()},
 	}
 }
 
@@ -53,7 +56,7 @@ func kinds(o Options) []kind {
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme,
-		eventsv1.AddToScheme, appsv1alpha1.AddToScheme,
+		eventsv1.AddToScheme, storagev1.AddToScheme, appsv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			return fmt.Errorf("registering types: %w", err)

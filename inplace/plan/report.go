@@ -20,6 +20,7 @@ func (r *round) decision() inplace.Decision {
 		Deletes:      slices.Concat(r.in.Population.Deletes, r.deletes),
 		Patches:      slices.Concat(r.in.Population.Patches, r.patches),
 		ClaimDeletes: r.in.Population.ClaimDeletes,
+		ClaimPatches: r.in.Population.ClaimPatches,
 		Summary:      r.summary(),
 		Events:       r.events(),
 	}

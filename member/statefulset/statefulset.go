@@ -118,6 +118,7 @@ func (Kind) Report(obj client.Object, r workload.Report) (changed bool) {
 		Replicas:                 sum.Replicas,
 		ReadyReplicas:            sum.Ready,
 		AvailableReplicas:        sum.Available,
+		CurrentReplicas:          sum.Current,
 		UpdatedReplicas:          sum.Updated,
 		UpdatedReadyReplicas:     sum.UpdatedReady,
 		UpdatedAvailableReplicas: sum.UpdatedAvailable,

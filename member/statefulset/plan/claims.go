@@ -36,16 +36,8 @@ type Claim struct {
 	Trouble string
 }
 
-// ClaimPatch is a change of one claim, with its UID and resourceVersion as preconditions.
-type ClaimPatch struct {
-	inplace.Ref
-	// Owners are all owner references that it should have; nil leaves them as they are, an empty list takes them away.
-	Owners []metav1.OwnerReference
-	// Request is the storage that it should ask for; nil leaves it.
-	Request *resource.Quantity
-	// Because is one sentence.
-	Because string
-}
+// ClaimPatch is a change of one claim.
+type ClaimPatch = inplace.ClaimPatch
 
 // ReadClaim reads a claim.
 func ReadClaim(c *corev1.PersistentVolumeClaim) Claim {
