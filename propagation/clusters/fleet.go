@@ -108,7 +108,10 @@ type KindView struct {
 	GVK schema.GroupVersionKind
 	// Served says whether the member has the kind, Synced whether the cache holds its children.
 	Served, Synced bool
-	Reconciler     Reconciler
+	// Refused says why the hub may not read the kind there, as after a join by a version that did not know it; empty when it
+	// may. Such a kind is not synced and holds up no other.
+	Refused    string
+	Reconciler Reconciler
 }
 
 // View is a member as last seen.
@@ -118,7 +121,7 @@ type View struct {
 	// Block and Message say why it is not Ready.
 	Block   Block
 	Message string
-	// Synced is true when every served kind is in the cache.
+	// Synced is true when every served kind that the hub may read is in the cache; KindView.Synced tells of one.
 	Synced bool
 	// Reachable is true while the probe is answered; LastHeard is the last answer.
 	Reachable bool

@@ -58,7 +58,6 @@ func (m *member) discover(ctx context.Context) {
 	m.rediscover = false
 	if m.caches == nil {
 		m.caches = map[schema.GroupKind]*kindCache{}
-		run, m.stopCaches = context.WithCancel(run)
 	}
 	for _, k := range m.fleet.kinds {
 		m.serve(run, k, slices.Contains(served[k.GVK.GroupVersion()], k.Resource))
@@ -82,7 +81,7 @@ func (m *member) serve(ctx context.Context, k render.Kind, served bool) {
 		go c.children.run(run, m.conn, m.fleet.hubID, m.proven)
 	case !served && c.served:
 		c.cancel()
-		c.children, c.synced = nil, false
+		c.children, c.synced, c.refused = nil, false, ""
 	}
 	c.served = served
 }
@@ -100,7 +99,7 @@ func (m *member) proven(ctx context.Context) error {
 
 func (m *member) filled(c *kindCache) {
 	m.mu.Lock()
-	c.synced = true
+	c.synced, c.refused = true, ""
 	m.mu.Unlock()
 	m.settle()
 }
@@ -127,13 +126,21 @@ func (m *member) mustDiscover() bool {
 	return m.rediscover
 }
 
-// listFailed notes why a kind does not sync. A kind that is not served any more is no longer synced at once.
+// listFailed notes why a kind does not sync. A kind that is not served any more, or may not be read, is no longer synced at
+// once; neither holds up the other kinds.
 func (m *member) listFailed(c *kindCache, err error) {
-	if notServed(err) {
+	switch {
+	case notServed(err):
 		m.mu.Lock()
 		c.synced, m.rediscover = false, true
 		m.mu.Unlock()
 		m.nudge()
+	case apierrors.IsForbidden(err):
+		m.mu.Lock()
+		c.synced, c.refused = false, "the hub may not read it there: "+err.Error()
+		m.mu.Unlock()
+		m.settle()
+		return
 	}
 	m.change(func(v *View) {
 		if v.State == StateSyncing {

@@ -35,8 +35,6 @@ type member struct {
 	view View
 	// caches by kind; nil before the identity is proven.
 	caches map[schema.GroupKind]*kindCache
-	// stopCaches ends the reflectors of caches.
-	stopCaches context.CancelFunc
 	// newest is the largest store version seen.
 	newest uint64
 	// failures counts looks in a row that were not answered.
@@ -55,6 +53,8 @@ type kindCache struct {
 	synced     bool
 	served     bool
 	reconciler Reconciler
+	// refused says why the member does not let the hub read the kind; empty when it does.
+	refused string
 }
 
 func newMember(f *Fleet, name string, cfg Config, memory int64) *member {
@@ -258,10 +258,12 @@ func (m *member) forget(block Block, seen sighting, message string) {
 
 // dropCaches needs mu.
 func (m *member) dropCaches() {
-	if m.stopCaches != nil {
-		m.stopCaches()
+	for _, c := range m.caches {
+		if c.cancel != nil {
+			c.cancel()
+		}
 	}
-	m.stopCaches, m.caches = nil, nil
+	m.caches = nil
 }
 
 func (m *member) readVersion(ctx context.Context) error {
@@ -284,7 +286,8 @@ func (m *member) settle() {
 		view := KindView{GVK: k.GVK, Reconciler: ReconcilerUnknown}
 		if c := m.caches[k.GVK.GroupKind()]; c != nil {
 			view.Served, view.Synced, view.Reconciler = c.served, c.served && c.synced, c.reconciler
-			synced = synced && (!c.served || c.synced)
+			view.Refused = c.refused
+			synced = synced && (!c.served || c.synced || c.refused != "")
 		} else {
 			synced = false
 		}

@@ -15,6 +15,9 @@ import (
 	"github.com/underway-dev/underway/propagation/clusters"
 )
 
+// remedyRole is for a member whose roles are of a version that did not know a kind.
+const remedyRole = "give the hub its present roles there: kubectl underway join --upgrade"
+
 // rounds is how often one attempt decides anew after a conflict, a handover or a namespace that was created.
 const rounds = 4
 
@@ -152,8 +155,15 @@ func (a *attempt) reachable() bool {
 		a.known = known{epoch: view.Memory}
 	}
 	for _, k := range view.Kinds {
-		if k.GVK.GroupKind() == a.key.GVK.GroupKind() && !k.Served && view.State == clusters.StateReady {
+		if k.GVK.GroupKind() != a.key.GVK.GroupKind() || view.State != clusters.StateReady {
+			continue
+		}
+		if !k.Served {
 			a.end(StateKindMissing, "the member does not serve "+a.key.GVK.GroupKind().String(), nil)
+			return false
+		}
+		if k.Refused != "" {
+			a.end(StateMemberNotReady, k.Refused+"; "+remedyRole, nil)
 			return false
 		}
 	}
