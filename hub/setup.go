@@ -22,6 +22,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/hub/bell"
+	"github.com/underway-dev/underway/hub/check/dryrun"
 	"github.com/underway-dev/underway/hub/cluster"
 	"github.com/underway-dev/underway/hub/united"
 	"github.com/underway-dev/underway/propagation/clusters"
@@ -102,11 +103,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	out := outbox.New(outbox.Options{
 		HubID: who.id, Members: fleet, Pusher: push.New(fleet, who.id), Fence: f, Clock: o.Clock,
 	})
+	unitedBell, clusterBell := &bell.Bell{}, &bell.Bell{}
+	checks := dryrun.New(dryrun.Options{
+		Members: fleet, Clock: o.Clock, Wake: func(owner types.NamespacedName) { unitedBell.Ring(reconcile.Request{NamespacedName: owner}) },
+	})
+	if err := mgr.Add(checks); err != nil {
+		return fmt.Errorf("adding the check of templates: %w", err)
+	}
 	deployments := united.New(united.Options{
-		Client: mgr.GetClient(), Live: live, Members: fleet, Outbox: out, HubID: who.id, Term: who.Term,
+		Client: mgr.GetClient(), Live: live, Members: fleet, Outbox: out, Checker: checks, HubID: who.id, Term: who.Term,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, StatusEvery: time.Second,
 	})
-	unitedBell, clusterBell := &bell.Bell{}, &bell.Bell{}
 	members := cluster.New(cluster.Options{
 		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,

@@ -38,7 +38,8 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		}
 	}
 	var errs []error
-	if !d.StoreFirst && !d.AddFinalizer {
+	r.ask(seen, d)
+	if !d.StoreFirst && !d.AddFinalizer && !d.Keep {
 		errs = append(errs, r.post(ctx, seen, d.Pushes))
 	}
 	again, err := r.writeStatus(ctx, ud, seen, d)
@@ -50,6 +51,17 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		return again, err
 	}
 	return again, r.takeOff(ctx, ud, d)
+}
+
+// ask has the target's templates looked at, or forgets them when nothing is to be known.
+func (r *Reconciler) ask(seen *observation, d *plan.Decision) {
+	switch {
+	case r.Checker == nil:
+	case d.Ask != nil:
+		r.Checker.Ask(*d.Ask)
+	case len(seen.Checks) > 0 && !d.StoreFirst:
+		r.Checker.Forget(client.ObjectKeyFromObject(seen.United)) // the release is open, as stored
+	}
 }
 
 // takeOff removes from the object what it does not need any more, after everything else was done.
@@ -178,7 +190,14 @@ func fingerprint(p *plan.Push) string {
 	if p.Input.Replicas != nil {
 		replicas = fmt.Sprint(*p.Input.Replicas)
 	}
-	return fmt.Sprintf("%s %s %s %v %s %s", p.Want, p.Input.Revision, replicas, p.Input.Partition, p.Input.Intent, p.Judged)
+	if p.Input.LiveReplicas != nil {
+		replicas += fmt.Sprintf(" of %d", *p.Input.LiveReplicas)
+	}
+	after := ""
+	if p.After != nil {
+		after = fmt.Sprintf("%+v", *p.After)
+	}
+	return fmt.Sprintf("%s %s %s %v %v %s %s %s", p.Want, p.Input.Revision, replicas, p.Input.Partition, p.Input.Paused, p.Input.Intent, p.Judged, after)
 }
 
 // item renders a push.
@@ -197,7 +216,7 @@ func (r *Reconciler) item(ud *appsv1alpha1.UnitedDeployment, p *plan.Push) (outb
 		return out, nil
 	case plan.WantDeleted:
 		out.Want = changeset.WantDeleted
-		out.StillWanted = r.stillWanted(out.Owner, ud.UID, p.Member, p.Subset)
+		out.StillWanted = r.stillWanted(out.Owner, ud.UID, p)
 	case plan.WantOrphaned:
 		out.Want = changeset.WantOrphaned
 	}

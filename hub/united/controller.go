@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/underway-dev/underway/hub/check"
 	"github.com/underway-dev/underway/hub/united/plan"
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
@@ -25,7 +26,9 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch;update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=get;patch;update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -35,6 +38,15 @@ import (
 type Members interface {
 	View(name string) (clusters.View, bool)
 	Children(member string, gvk schema.GroupVersionKind, owner types.NamespacedName) ([]*unstructured.Unstructured, bool)
+	// Get reads an object from the member's API server.
+	Get(ctx context.Context, member string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error)
+}
+
+// Checker has members' API servers look at pod templates before a release opens; *dryrun.Runner is one.
+type Checker interface {
+	Ask(ask check.Ask)
+	Results(owner types.NamespacedName) []check.Result
+	Forget(owner types.NamespacedName)
 }
 
 // Outbox is where pushes go; *outbox.Outbox is one.
@@ -52,6 +64,8 @@ type Options struct {
 	// Members and Outbox of the fleet.
 	Members Members
 	Outbox  Outbox
+	// Checker may be nil: templates are then sent as they are.
+	Checker Checker
 	// HubID is 16 hex digits; Term is the hub's present one.
 	HubID string
 	Term  func() int64
@@ -159,6 +173,9 @@ func (r *Reconciler) remember(name types.NamespacedName, uid types.UID) *memory 
 
 // forget withdraws everything of an object.
 func (r *Reconciler) forget(name types.NamespacedName) {
+	if r.Checker != nil {
+		r.Checker.Forget(name)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.memory[name]; m != nil {

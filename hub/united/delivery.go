@@ -19,7 +19,7 @@ func (r *Reconciler) deliveries(m *memory) map[plan.Target]plan.Delivery {
 	defer r.mu.Unlock()
 	for key := range m.posted {
 		if o, ok := r.Outbox.Outcome(key); ok {
-			out[plan.Target{Member: key.Member, Name: key.Name}] = deliveryOf(o)
+			out[plan.Target{Member: key.Member, Kind: key.GVK.GroupKind().String(), Name: key.Name}] = deliveryOf(o)
 		}
 	}
 	return out

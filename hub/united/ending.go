@@ -14,6 +14,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/hub/united/plan"
+	"github.com/underway-dev/underway/propagation/feedback"
 )
 
 // crdName is the CRD of UnitedDeployments.
@@ -68,9 +69,11 @@ func (r *Reconciler) letGo(ctx context.Context, ud *appsv1alpha1.UnitedDeploymen
 	}), nil
 }
 
-// stillWanted answers for one delete, by fresh reads: the owner exists, is the same one, and wants the child gone, either
-// because it is deleted itself and takes its children with it, or because it has no such subset.
-func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, member, subset string) func(context.Context) (bool, error) {
+// stillWanted answers for one delete, by fresh reads: the owner exists, is the same one, and wants the child gone, because
+// it is deleted itself and takes its children with it, because it has no such subset, or because it asks for another kind
+// there and the child of that kind is whole.
+func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, p *plan.Push) func(context.Context) (bool, error) {
+	member, subset, after := p.Member, p.Subset, p.After
 	return func(ctx context.Context) (bool, error) {
 		ud := &appsv1alpha1.UnitedDeployment{}
 		err := r.Live.Get(ctx, owner, ud)
@@ -87,8 +90,34 @@ func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, memb
 			ending, err := r.ending(ctx, ud)
 			return err == nil && ending == plan.EndingDelete, err
 		}
-		return !slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool {
+		if !slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool {
 			return s.Name == subset && s.Cluster == member
-		}), nil
+		}) {
+			return true, nil
+		}
+		if after == nil || !slices.Equal(plan.KindsOf([]appsv1alpha1.SubsetTemplate{ud.Spec.Template}), []string{after.Kind}) {
+			return false, nil
+		}
+		return r.tookOver(ctx, owner.Namespace, after)
 	}
+}
+
+// tookOver reads the child that has taken over, from its member.
+func (r *Reconciler) tookOver(ctx context.Context, namespace string, after *plan.Successor) (bool, error) {
+	kind, ok := plan.KindNamed(after.Kind)
+	if !ok {
+		return false, nil
+	}
+	obj, err := r.Members.Get(ctx, after.Member, kind.GVK, types.NamespacedName{Namespace: namespace, Name: after.Name})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the child that has taken over: %w", err)
+	}
+	report, err := feedback.Of(obj)
+	if err != nil {
+		return false, fmt.Errorf("reading the child that has taken over: %w", err)
+	}
+	return plan.TookOver(&report, after.Revision, after.Replicas), nil
 }

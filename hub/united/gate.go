@@ -16,6 +16,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // gateEvery is how long an answer about the CRD is believed.
@@ -46,7 +47,8 @@ func (g *gate) closed(ctx context.Context) (time.Duration, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	view, ok := g.members.View(clusters.Local)
-	kind, known := kindOf(view)
+	// OpenKruise is one manager: who reconciles one of its kinds reconciles them all.
+	kind, known := kindOf(view, render.CloneSet())
 	if !ok || !known || kind.Reconciler == clusters.ReconcilerUnknown {
 		return time.Second, true // who reconciles here is not known yet
 	}

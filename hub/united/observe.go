@@ -1,6 +1,7 @@
 package united
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,8 @@ import (
 type observation struct {
 	plan.Observation
 
+	// kinds of which the object may have children, by name.
+	kinds     []string
 	memory    *memory
 	lookAgain time.Duration
 }
@@ -53,11 +56,15 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if err := r.observeRevisions(ctx, seen); err != nil {
 		return nil, err
 	}
+	seen.kinds = kindsOf(seen)
 	if err := r.observeMembers(ctx, seen); err != nil {
 		return nil, err
 	}
 	r.observeChildren(seen)
 	seen.Deliveries = r.deliveries(m)
+	if r.Checker != nil {
+		seen.Checker, seen.Checks = true, r.Checker.Results(req.NamespacedName)
+	}
 	if ud.DeletionTimestamp != nil {
 		ending, err := r.ending(ctx, ud)
 		if err != nil {
@@ -124,7 +131,7 @@ func notAllowed(mc *fleetv1alpha1.MemberCluster, ns *corev1.Namespace) string {
 	return ""
 }
 
-// member reads one connection. Its words are stable: they go into the status.
+// member reads one connection, for the kinds that the object has or had. Its words are stable: they go into the status.
 func (r *Reconciler) member(seen *observation, name string, mc *fleetv1alpha1.MemberCluster) plan.Member {
 	view, ok := r.Members.View(name)
 	if !ok {
@@ -134,11 +141,8 @@ func (r *Reconciler) member(seen *observation, name string, mc *fleetv1alpha1.Me
 		return r.settle(seen, name)
 	}
 	out := plan.Member{HeardAt: view.LastHeard}
-	kind, known := kindOf(view)
 	switch {
-	case view.State == clusters.StateReady && known && !kind.Served:
-		out.Problem, out.NotServed = "it does not serve CloneSets", true
-	case view.State == clusters.StateReady && known && kind.Synced:
+	case view.State == clusters.StateReady && r.readKinds(seen, view, &out):
 		out.Ready = true
 		r.settled(name)
 		return out
@@ -157,9 +161,45 @@ func (r *Reconciler) member(seen *observation, name string, mc *fleetv1alpha1.Me
 	return out
 }
 
-func kindOf(view clusters.View) (clusters.KindView, bool) {
+// readKinds says which of the object's kinds the member does not serve, and which nobody reconciles there; false while
+// one of them is not read whole. Kinds that the object has nothing to do with keep nobody up.
+func (r *Reconciler) readKinds(seen *observation, view clusters.View, out *plan.Member) bool {
+	for _, name := range seen.kinds {
+		kind, ok := plan.KindNamed(name)
+		if !ok {
+			continue
+		}
+		got, known := kindOf(view, kind)
+		switch {
+		case !known || (got.Served && !got.Synced):
+			return false
+		case !got.Served:
+			out.NotServed = append(out.NotServed, name)
+		case kind.NeedsAgent && got.Reconciler == clusters.ReconcilerNobody:
+			out.Nobody = append(out.Nobody, name)
+		}
+	}
+	return true
+}
+
+// kindsOf are the kinds of which the object may have children: those of its template, of its stored revisions and of its
+// status.
+func kindsOf(seen *observation) []string {
+	templates := []appsv1alpha1.SubsetTemplate{seen.United.Spec.Template}
+	out := plan.KindsOf(append(templates, plan.Templates(seen.Revisions)...))
+	for i := range seen.United.Status.SubsetStatuses {
+		if e := &seen.United.Status.SubsetStatuses[i]; e.Workload != "" {
+			kind, _ := plan.KindNamed(e.Kind)
+			out = append(out, plan.KindName(kind))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func kindOf(view clusters.View, kind render.Kind) (clusters.KindView, bool) {
 	for _, k := range view.Kinds {
-		if k.GVK.GroupKind() == render.CloneSet().GVK.GroupKind() {
+		if k.GVK.GroupKind() == kind.GVK.GroupKind() {
 			return k, true
 		}
 	}
@@ -203,25 +243,36 @@ func (r *Reconciler) settled(name string) {
 	delete(r.settling, name)
 }
 
-// observeChildren reads what the members' caches have of the object.
+// observeChildren reads what the members' caches have of the object, of every kind that it has or had.
 func (r *Reconciler) observeChildren(seen *observation) {
-	owner := client.ObjectKeyFromObject(seen.United)
 	for name, m := range seen.Members {
-		if !m.Ready {
-			continue
-		}
-		children, synced := r.Members.Children(name, render.CloneSet().GVK, owner)
-		if !synced {
-			seen.Members[name] = r.settle(seen, name)
-			continue
-		}
-		for _, obj := range children {
-			seen.Children = append(seen.Children, childOf(name, obj))
+		if m.Ready {
+			r.observeMember(seen, name, m)
 		}
 	}
 	slices.SortFunc(seen.Children, func(a, b plan.Child) int {
-		return compareText(a.Member+"/"+a.Report.Name, b.Member+"/"+b.Report.Name)
+		return cmp.Or(cmp.Compare(a.Member, b.Member), cmp.Compare(a.Report.Name, b.Report.Name), cmp.Compare(a.Report.Kind, b.Report.Kind))
 	})
+}
+
+// observeMember reads one member's. A cache that was emptied since the look at the member tells nothing, of any kind.
+func (r *Reconciler) observeMember(seen *observation, name string, m plan.Member) {
+	var found []plan.Child
+	for _, kindName := range seen.kinds {
+		kind, ok := plan.KindNamed(kindName)
+		if !ok || slices.Contains(m.NotServed, kindName) {
+			continue
+		}
+		children, synced := r.Members.Children(name, kind.GVK, client.ObjectKeyFromObject(seen.United))
+		if !synced {
+			seen.Members[name] = r.settle(seen, name)
+			return
+		}
+		for _, obj := range children {
+			found = append(found, childOf(name, obj))
+		}
+	}
+	seen.Children = append(seen.Children, found...)
 }
 
 func childOf(member string, obj *unstructured.Unstructured) plan.Child {
@@ -232,19 +283,9 @@ func childOf(member string, obj *unstructured.Unstructured) plan.Child {
 	text := obj.GetAnnotations()
 	label := obj.GetLabels()
 	return plan.Child{Member: member, Unreadable: err.Error(), Report: feedback.Report{
+		Kind:      obj.GroupVersionKind().GroupKind().String(),
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil,
 		Subset: label[appsv1alpha1.LabelSubsetName], SubsetRevision: label[appsv1alpha1.LabelSubsetRevision],
 		Hub: label[appsv1alpha1.LabelHub], Intent: text[appsv1alpha1.AnnotationIntent], Owner: text[appsv1alpha1.AnnotationOwner],
 	}}
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
 }

@@ -1,7 +1,9 @@
 package united
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +43,23 @@ func (m *members) View(name string) (clusters.View, bool) {
 	return v, ok
 }
 
-func (m *members) Children(member string, _ schema.GroupVersionKind, _ types.NamespacedName) ([]*unstructured.Unstructured, bool) {
-	return m.children[member], true
+func (m *members) Children(member string, gvk schema.GroupVersionKind, _ types.NamespacedName) ([]*unstructured.Unstructured, bool) {
+	var out []*unstructured.Unstructured
+	for _, obj := range m.children[member] {
+		if obj.GroupVersionKind() == gvk {
+			out = append(out, obj)
+		}
+	}
+	return out, true
+}
+
+func (m *members) Get(_ context.Context, member string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error) {
+	for _, obj := range m.children[member] {
+		if obj.GroupVersionKind() == gvk && obj.GetName() == object.Name && obj.GetNamespace() == object.Namespace {
+			return obj, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, object.Name)
 }
 
 // box notes what is posted.
@@ -351,7 +368,7 @@ func TestStillWanted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, tc.objects...)
-			got, err := b.stillWanted(b.name, "ud-uid", "east", tc.subset)(t.Context())
+			got, err := b.stillWanted(b.name, "ud-uid", &plan.Push{Member: "east", Subset: tc.subset})(t.Context())
 			if err != nil || got != tc.want {
 				t.Errorf("got %v, %v; want %v", got, err, tc.want)
 			}
@@ -441,7 +458,7 @@ func TestTheKindIsNotServed(t *testing.T) {
 		b := newBench(t, crd("cluster"), web())
 		b.members.views[""] = tc.view
 		seen, err := b.observe(t.Context(), ctrl.Request{NamespacedName: b.name})
-		if err != nil || seen.Members[""].NotServed != tc.want || seen.Members[""].Ready {
+		if err != nil || slices.Contains(seen.Members[""].NotServed, "CloneSet.apps.kruise.io") != tc.want || seen.Members[""].Ready != tc.want {
 			t.Errorf("%s: %+v (%v)", name, seen.Members[""], err)
 		}
 	}

@@ -39,6 +39,32 @@ func DecodeCloneSetSpec(raw []byte) (spec CloneSetSpec, unknown []string, err er
 	return spec, unknown, nil
 }
 
+// DecodeStatefulSetSpec reads the raw Advanced StatefulSet spec that a UnitedDeployment embeds, of either version, and the
+// pod template in it. unknown and the error are as for DecodePodTemplate, with paths from the spec.
+func DecodeStatefulSetSpec(raw []byte) (spec StatefulSetSpec, unknown []string, err error) {
+	unknown, err = decode(raw, &spec)
+	if err != nil {
+		return StatefulSetSpec{}, nil, fmt.Errorf("reading the StatefulSet spec: %w", err)
+	}
+	_, inTemplate, err := DecodePodTemplate(spec.Template.Raw)
+	if err != nil {
+		return StatefulSetSpec{}, nil, err
+	}
+	for _, field := range inTemplate {
+		unknown = append(unknown, "template."+field)
+	}
+	return spec, unknown, nil
+}
+
+// DecodeNative reads the raw spec of a kind that Kubernetes brings itself, such as *appsv1.DeploymentSpec, into spec.
+// unknown and the error are as for DecodePodTemplate, with paths from the spec.
+func DecodeNative(raw []byte, spec any) (unknown []string, err error) {
+	if unknown, err = decode(raw, spec); err != nil {
+		return nil, fmt.Errorf("reading the spec: %w", err)
+	}
+	return unknown, nil
+}
+
 // decode reads raw into v and returns the paths of unknown and repeated fields.
 func decode(raw []byte, v any) ([]string, error) {
 	if len(raw) == 0 || strings.TrimSpace(string(raw)) == "null" {

@@ -164,7 +164,6 @@ topology:
   subsetTemplates: [{clusterSelector: {}}]
   subsets: [{name: a}, {name: b, nodeSelector: {nodeSelectorTerms: []}}]
 updateStrategy: {type: Staged}`, []string{
-			"spec.template.statefulSetTemplate", "spec.template.advancedStatefulSetTemplate", "spec.template.deploymentTemplate",
 			"spec.topology.subsets[1].nodeSelector", "spec.topology.subsetTemplates", "spec.topology.scheduleStrategy.type",
 			"spec.updateStrategy.type",
 		}},

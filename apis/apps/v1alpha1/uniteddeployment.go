@@ -318,6 +318,9 @@ type SubsetStatus struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Workload is the name of the child.
 	Workload string `json:"workload,omitempty"`
+	// Kind is the kind of the child, as "<kind>.<group>": "CloneSet.apps.kruise.io", "StatefulSet.apps". Empty in a status
+	// that an older hub wrote: CloneSet.
+	Kind string `json:"kind,omitempty"`
 	// Replicas is the number of pods that exist, DesiredReplicas the number allotted.
 	Replicas        int32 `json:"replicas,omitempty"`
 	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
@@ -391,6 +394,9 @@ const (
 	ConditionDeleting = "Deleting"
 	// ConditionRefused is True while the template cannot be updated as the strategy demands; it names the field.
 	ConditionRefused = "Refused"
+	// ConditionTemplateInvalid is True while API servers of members refuse the pod template of the spec: nothing of it is
+	// sent anywhere, and what runs goes on. The message names field, version and member.
+	ConditionTemplateInvalid = "TemplateInvalid"
 	// ConditionRemovalHeld is True while several subsets leave at once and nobody has confirmed it.
 	ConditionRemovalHeld = "RemovalHeld"
 )

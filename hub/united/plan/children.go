@@ -25,6 +25,7 @@ const (
 	stateRefused          = "Refused"
 	stateNotAllowed       = "NotAllowed"
 	stateNamespaceMissing = "NamespaceMissing"
+	stateNotServed        = "NotServed"
 	stateLeaving          = "Leaving"
 )
 
@@ -36,7 +37,7 @@ func (p *pass) place(pl *place) {
 	entry.Granted = pl.grant
 	entry.Partition = pl.replicas - pl.grant
 	entry.Conditions = nil
-	if entry.Revision != pl.target.revision {
+	if entry.Revision != pl.target.revision || (entry.Kind != "" && entry.Kind != p.kind()) {
 		// What is known of another revision says nothing of this one.
 		entry.UpdatedReplicas, entry.UpdatedReadyReplicas, entry.Report = 0, 0, nil
 	}
@@ -52,10 +53,13 @@ func (p *pass) place(pl *place) {
 		entry.State, entry.Message = pl.old.State, pl.old.Message
 	case !member.Ready:
 		p.stale(pl, member)
+	case pl.child == nil && len(pl.others) > 0:
+		p.begin(pl)
 	case pl.child == nil:
 		p.create(pl)
 	default:
 		p.existing(pl)
+		p.finish(pl)
 	}
 }
 
@@ -80,11 +84,16 @@ func (p *pass) stale(pl *place, member Member) {
 // create makes a missing child from the completed template, held while a release is under way: an object that is
 // created from the new template has no old revision to hold.
 func (p *pass) create(pl *place) {
+	r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+	member := p.Members[pl.cluster]
+	if err == nil && member.notServed(pl.cluster, r.kind()) != "" {
+		pl.unserved(member.notServed(pl.cluster, r.kind()))
+		return
+	}
 	pl.entry.Stale = false
 	p.heard(pl)
 	pl.entry.Replicas, pl.entry.ReadyReplicas, pl.entry.UpdatedReplicas, pl.entry.UpdatedReadyReplicas = 0, 0, 0, 0
 	pl.entry.Report = nil
-	r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
 	if err != nil {
 		pl.say(stateWaiting, fmt.Sprintf("its child is missing and cannot be created: %v", err))
 		return
@@ -93,9 +102,9 @@ func (p *pass) create(pl *place) {
 	if pl.settled {
 		part = p.partitionOf(pl, nil)
 	}
-	pl.entry.Workload = render.ChildName(p.United.Name, pl.name)
-	p.push(pl, r, part, "its child does not exist")
-	if p.delivered(pl) {
+	pl.entry.Workload, pl.entry.Kind = render.ChildName(p.United.Name, pl.name), r.kind()
+	p.push(pl, nil, r, part, "its child does not exist")
+	if p.delivered(pl, Target{Member: pl.cluster, Kind: r.kind(), Name: pl.entry.Workload}) {
 		return
 	}
 	if pl.settled {
@@ -115,20 +124,20 @@ func (p *pass) existing(pl *place) {
 	case c.Report.Deleting:
 		pl.say(stateWaiting, "the child is being deleted on the member; it is created again when it is gone")
 	case c.Report.SubsetRevision == pl.target.revision:
-		p.push(pl, pl.target, p.partitionOf(pl, c), "it carries the template of the spec")
+		p.push(pl, c, pl.target, p.partitionOf(pl, c), "it carries the template of the spec")
 		p.judge(pl)
 	case !pl.held && !p.underWay():
-		p.push(pl, pl.target, p.partitionOf(pl, c), "it goes back to the completed template")
+		p.push(pl, c, pl.target, p.partitionOf(pl, c), "it goes back to the completed template")
 		p.judge(pl)
 	case !pl.held && pl.empty():
 		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold.
 		p.holdChild(pl)
 		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh
-		if !p.delivered(pl) {
+		if !p.delivered(pl, pl.childTarget()) {
 			pl.say(stateCurrent, "it has no pods; it gets the template when the release is finished")
 		}
 	case !pl.held && c.Report.Fresh:
-		p.push(pl, pl.target, p.partitionOf(pl, c), fmt.Sprintf("%d of its pods may move", pl.grant))
+		p.push(pl, c, pl.target, p.partitionOf(pl, c), fmt.Sprintf("%d of its pods may move", pl.grant))
 		p.judge(pl)
 	case !pl.held:
 		pl.say(stateWaiting, fmt.Sprintf("granted %d; the member has observed generation %d of %d, and a template it has not seen has nothing to hold",
@@ -146,13 +155,13 @@ func (pl *place) empty() bool {
 
 // holdChild re-applies what the child holds, with the hold beside it.
 func (p *pass) holdChild(pl *place) {
-	r, ok := p.book.of(p.names, pl.name, pl.child.Report.SubsetRevision, pl.present)
+	r, ok := p.book.of(p.names, pl.name, held{pl.child.Report.SubsetRevision, pl.child.Report.Kind}, pl.present)
 	if !ok {
 		pl.say(stateHeld, fmt.Sprintf("held; it carries revision %q, which this hub has no template of, so it is left as it is",
 			pl.child.Report.SubsetRevision))
 		return
 	}
-	p.push(pl, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
+	p.push(pl, pl.child, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
 	p.judge(pl)
 }
 
@@ -179,21 +188,30 @@ func (p *pass) inputOf(pl *place, r rendered, part render.Partition) render.Inpu
 	}
 }
 
-func (p *pass) push(pl *place, r rendered, part render.Partition, because string) {
+// push wants a child as rendered: c is the one there is, nil for one to be made.
+func (p *pass) push(pl *place, c *Child, r rendered, part render.Partition, because string) {
 	in := p.inputOf(pl, r, part)
-	in.Name = pl.entry.Workload
+	in.Name = render.ChildName(p.United.Name, pl.name)
 	if pl.cluster == "" {
 		in.Controller = metav1.NewControllerRef(p.United, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment"))
 	}
-	out := Push{Want: WantApplied, Member: pl.cluster, Subset: pl.name, Name: pl.entry.Workload, Kind: r.workload.Kind, Because: because}
-	if pl.child != nil {
-		out.Judged = pl.child.Report.UID
-		if len(pl.child.Report.ScaledBy) > 0 {
-			in.Replicas = nil
+	out := Push{Want: WantApplied, Member: pl.cluster, Subset: pl.name, Kind: r.workload.Kind, Because: because}
+	if c != nil {
+		in.Name, out.Judged = c.Report.Name, c.Report.UID
+		if len(c.Report.ScaledBy) > 0 {
+			in.Replicas, in.LiveReplicas = nil, c.Report.SpecReplicas
 		}
+		in.Paused = p.pausedInMidRelease(pl, c, part)
 	}
-	out.Input = in
+	out.Name, out.Input = in.Name, in
 	p.out.Pushes = append(p.out.Pushes, out)
+}
+
+// pausedInMidRelease is true for a hold on a child that cannot be held in part and has the new template already: all that
+// is left is to stop it where it is.
+func (p *pass) pausedInMidRelease(pl *place, c *Child, part render.Partition) bool {
+	return part.Hold && p.underWay() && !pl.settled && c.Report.Kind == p.kind() && p.workload.Kind.Hold == render.HoldWhole &&
+		c.Report.SubsetRevision == pl.target.revision
 }
 
 func (p *pass) intent() render.Intent {
@@ -205,8 +223,8 @@ func (p *pass) intent() render.Intent {
 }
 
 // delivered says what keeps a push from being done; false when nothing does.
-func (p *pass) delivered(pl *place) bool {
-	d := p.Deliveries[Target{Member: pl.cluster, Name: pl.entry.Workload}]
+func (p *pass) delivered(pl *place, to Target) bool {
+	d := p.Deliveries[to]
 	switch d.Problem {
 	case NoProblem:
 		return false
@@ -227,7 +245,7 @@ func (p *pass) delivered(pl *place) bool {
 // its report answers the spec as it is; otherwise the last one stands, or none.
 func (p *pass) seen(pl *place) {
 	e, r := pl.entry, &pl.child.Report
-	e.Workload, e.Stale = r.Name, false
+	e.Workload, e.Kind, e.Stale = r.Name, r.Kind, false
 	p.heard(pl)
 	if pl.child.Unreadable != "" {
 		return

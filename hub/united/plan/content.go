@@ -128,12 +128,17 @@ func (b *book) stored(name, subset string) (rendered, error) {
 	return b.render(name, b.contents[name].Overrides[subset])
 }
 
-// of finds the template that a child with this subset revision holds, among all revisions, with the overrides stored
-// there or with the present ones.
-func (b *book) of(names []string, subset, subsetRevision string, present override) (rendered, bool) {
+// held is what a child carries: its subset revision, and its kind, which is not part of that hash.
+type held struct {
+	revision, kind string
+}
+
+// of finds the template that a child holds, among all revisions, with the overrides stored there or with the present
+// ones.
+func (b *book) of(names []string, subset string, carries held, present override) (rendered, bool) {
 	for _, name := range names {
 		for _, o := range []override{b.contents[name].Overrides[subset], present} {
-			if r, err := b.render(name, o); err == nil && r.revision == subsetRevision {
+			if r, err := b.render(name, o); err == nil && r.revision == carries.revision && r.kind() == carries.kind {
 				return r, true
 			}
 		}

@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/revision"
 	"github.com/underway-dev/underway/propagation/render"
 )
 
@@ -47,49 +51,74 @@ func (p *pass) end() {
 
 // ended is one child to delete or let go.
 type ended struct {
-	member, subset, name string
+	member, subset, name, kind string
+	// known is true when it was seen, or the status names it; the others may be on their way.
+	known bool
 }
 
-// everyChild lists what the status, the spec and the members know, sorted by member and name.
+// everyChild lists what the status, the spec and the members know, sorted by member, name and kind. A create may be on
+// its way of any kind that the object has had.
 func (p *pass) everyChild() []ended {
-	seen := map[Target]string{}
-	add := func(member, subset, name string) {
-		if name == "" {
-			name = render.ChildName(p.United.Name, subset)
-		}
-		seen[Target{Member: member, Name: name}] = subset
+	seen := map[Target]ended{}
+	add := func(e ended) {
+		e.name = cmp.Or(e.name, render.ChildName(p.United.Name, e.subset))
+		e.kind = cmp.Or(e.kind, KindName(render.CloneSet()))
+		at := Target{Member: e.member, Kind: e.kind, Name: e.name}
+		e.known = e.known || seen[at].known
+		seen[at] = e
 	}
 	for i := range p.was.SubsetStatuses {
 		e := &p.was.SubsetStatuses[i]
-		add(e.Cluster, e.Name, e.Workload)
+		add(ended{member: e.Cluster, subset: e.Name, name: e.Workload, kind: e.Kind, known: e.Workload != ""})
 	}
 	for i := range p.United.Spec.Topology.Subsets {
 		e := &p.United.Spec.Topology.Subsets[i]
 		old, _ := p.entryOf(e.Name, e.Cluster)
-		add(e.Cluster, e.Name, old.Workload)
+		for _, kind := range p.everyKind() {
+			name := old.Workload
+			if !sameKind(old.Kind, kind) {
+				name = ""
+			}
+			add(ended{member: e.Cluster, subset: e.Name, name: name, kind: kind})
+		}
 	}
 	for i := range p.Children {
 		if c := &p.Children[i]; p.ours(c) {
-			add(c.Member, c.Report.Subset, c.Report.Name)
+			add(ended{member: c.Member, subset: c.Report.Subset, name: c.Report.Name, kind: c.Report.Kind, known: true})
 		}
 	}
-	out := make([]ended, 0, len(seen))
-	for t, subset := range seen {
-		out = append(out, ended{member: t.Member, subset: subset, name: t.Name})
-	}
-	slices.SortFunc(out, func(a, b ended) int {
-		if a.member != b.member {
-			if a.member < b.member {
-				return -1
-			}
-			return 1
-		}
-		if a.name < b.name {
-			return -1
-		}
-		return 1
+	return slices.SortedFunc(maps.Values(seen), func(a, b ended) int {
+		return cmp.Or(cmp.Compare(a.member, b.member), cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
 	})
+}
+
+// everyKind are the kinds of the spec and of the stored revisions. A child's revision is stored as long as the child is.
+func (p *pass) everyKind() []string {
+	return KindsOf(append(Templates(p.Revisions), p.United.Spec.Template))
+}
+
+// Templates are those of stored revisions; what cannot be read has none.
+func Templates(stored []revision.Stored) []appsv1alpha1.SubsetTemplate {
+	var out []appsv1alpha1.SubsetTemplate
+	for _, s := range stored {
+		var c content
+		if raw, err := revision.Decode(s.Data); err == nil && json.Unmarshal(raw, &c) == nil {
+			out = append(out, c.Template)
+		}
+	}
 	return out
+}
+
+// KindsOf are the names of the kinds of templates, sorted; those that cannot be read have none.
+func KindsOf(templates []appsv1alpha1.SubsetTemplate) []string {
+	var out []string
+	for _, t := range templates {
+		if w, err := render.WorkloadOf(t); err == nil {
+			out = append(out, KindName(w.Kind))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // endOne pushes the end of one child and says what it waits for; "" when it is done with.
@@ -99,19 +128,24 @@ func (p *pass) endOne(t ended, want Want, because string) string {
 		where = "this cluster"
 	}
 	member, known := p.Members[t.member]
+	unserved := slices.Contains(member.NotServed, t.kind)
 	switch {
 	case !known:
 		return "" // its MemberCluster was deleted: the workload stays, out of our hands
 	case member.Settling:
 		p.unsettled = true
 		return where
-	case !member.Ready && want == WantOrphaned && (t.member != "" || member.NotServed):
+	case !member.Ready && want == WantOrphaned && t.member != "":
 		return ""
+	case unserved && (want == WantOrphaned || !t.known):
+		return "" // the member knows no such kind: there is none of it
 	case !member.Ready:
 		return fmt.Sprintf("%s, which is not heard from (%s)", where, member.Problem)
+	case unserved:
+		return fmt.Sprintf("%s, which does not serve %s", where, plural(t.kind))
 	}
-	d := p.Deliveries[Target{Member: t.member, Name: t.name}]
-	p.pushEnd(want, t.member, t.subset, t.name, because)
+	d := p.Deliveries[Target{Member: t.member, Kind: t.kind, Name: t.name}]
+	p.pushEnd(want, t, because)
 	switch {
 	case d.Gone:
 		return ""

@@ -21,7 +21,7 @@ func (p *pass) happened() {
 		p.event("ReleaseFinished", "revision %s is completed in every subset", now.CurrentRevision)
 	}
 	for _, kind := range []string{
-		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionRefused, appsv1alpha1.ConditionConflict, appsv1alpha1.ConditionUnknownSubsets,
+		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionTemplateInvalid, appsv1alpha1.ConditionRefused, appsv1alpha1.ConditionConflict, appsv1alpha1.ConditionUnknownSubsets,
 		appsv1alpha1.ConditionNotAllowed, appsv1alpha1.ConditionNamespaceMissing, appsv1alpha1.ConditionRemovalHeld,
 		appsv1alpha1.ConditionStale, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
 		appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionHeld,

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,12 +13,15 @@ import (
 	"github.com/underway-dev/underway/hub/subset"
 	"github.com/underway-dev/underway/inplace/imagediff"
 	"github.com/underway-dev/underway/inplace/partition"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // grants decides what every place may do, as the spec's partitions say.
 func (p *pass) grants() {
 	p.openRelease()
-	p.refused = p.refusal()
+	if p.underWay() {
+		p.refused = cmp.Or(p.refusedChange(), p.refusal())
+	}
 	manual := p.United.Spec.UpdateStrategy.ManualUpdate
 	if manual == nil {
 		manual = &appsv1alpha1.ManualUpdate{}
@@ -40,6 +44,7 @@ func (p *pass) grants() {
 		}
 	}
 	p.grantDivided(rest, manual.Partition)
+	p.wholeOnly()
 	if p.refused != "" {
 		for _, pl := range p.places {
 			pl.hold("the template is refused")
@@ -181,7 +186,7 @@ func (p *pass) returning() {
 		if pl.full() {
 			continue
 		}
-		other := pl.carried() != "" && pl.carried() != pl.target.revision
+		other := pl.carried() != "" && pl.carried() != pl.target.revision || len(pl.others) > 0
 		remembered := p.was.Release != nil && p.was.Release.Revision == p.target &&
 			p.was.Release.Grants[pl.name] > pl.grant && p.was.CurrentRevision == p.target
 		if other || (remembered && !pl.allUpdated()) {
@@ -193,8 +198,8 @@ func (p *pass) returning() {
 
 // carried is the subset revision that the child has, as last seen.
 func (pl *place) carried() string {
-	if pl.child != nil {
-		return pl.child.Report.SubsetRevision
+	if c := pl.serving(); c != nil {
+		return c.Report.SubsetRevision
 	}
 	return pl.old.Revision
 }
@@ -209,7 +214,7 @@ func (pl *place) allUpdated() bool {
 // refusal compares the target with what children hold, where the strategy allows in-place updates only. One refusal
 // refuses the template: nothing moves anywhere.
 func (p *pass) refusal() string {
-	if p.rollout.Policy != appsv1alpha1.InPlaceOnlyUpdate || p.rollout.OnDelete || !p.underWay() {
+	if !p.inPlaceOnly || p.onDelete {
 		return ""
 	}
 	seen := map[string]bool{}
@@ -218,8 +223,8 @@ func (p *pass) refusal() string {
 			continue
 		}
 		for _, old := range p.heldBy(pl) {
-			if seen[old.revision+"/"+pl.target.revision] {
-				continue
+			if seen[old.revision+"/"+pl.target.revision] || old.kind() != p.kind() {
+				continue // pods of another kind are never moved: the new ones are made beside them
 			}
 			seen[old.revision+"/"+pl.target.revision] = true
 			if _, err := imagediff.Between(old.pod, pl.target.pod); err != nil {
@@ -230,16 +235,29 @@ func (p *pass) refusal() string {
 	return ""
 }
 
-// heldBy are the templates that pods of a place can run: the completed one and the one its child carries.
+// heldBy are the templates that pods of a place can run: the completed one and those its children carry.
 func (p *pass) heldBy(pl *place) []rendered {
 	var out []rendered
 	if r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present); err == nil {
 		out = append(out, r)
 	}
-	if c := pl.carried(); c != "" && c != pl.target.revision {
-		if r, ok := p.book.of(p.names, pl.name, c, pl.present); ok {
-			out = append(out, r)
+	if c := pl.carried(); c != "" && pl.serving() == nil {
+		out = p.appendHeld(out, pl, held{c, cmp.Or(pl.old.Kind, KindName(render.CloneSet()))})
+	}
+	for _, c := range append(slices.Clone(pl.others), pl.child) {
+		if c != nil {
+			out = p.appendHeld(out, pl, held{c.Report.SubsetRevision, c.Report.Kind})
 		}
+	}
+	return out
+}
+
+func (p *pass) appendHeld(out []rendered, pl *place, carries held) []rendered {
+	if carries == (held{pl.target.revision, pl.target.kind()}) {
+		return out
+	}
+	if r, ok := p.book.of(p.names, pl.name, carries, pl.present); ok {
+		out = append(out, r)
 	}
 	return out
 }

@@ -21,19 +21,41 @@ func (p *pass) judge(pl *place) {
 		pl.entry.Granted, pl.entry.Partition = granted, live-granted
 	}
 	whole := r.Fresh && carries && r.Updated == r.Replicas
+	if !p.workload.Kind.NeedsAgent {
+		whole = whole && r.Available == r.Replicas // Kubernetes counts a pod as updated before it has ever been ready
+	}
 	sized := r.Replicas == live && (scaled || live == pl.replicas)
 	free := pl.settled || !p.underWay()
 	pl.done = whole && sized && (pl.full() || free)
 	pl.proven = r.Fresh && ((carries && r.Updated >= min(granted, r.Replicas)) || (!carries && pl.held))
-	if p.delivered(pl) {
+	if p.delivered(pl, pl.childTarget()) {
 		pl.proven = false
 		return
 	}
 	p.describe(pl, progress{carries: carries, whole: whole, sized: sized, free: free, granted: granted})
+	p.annotate(pl)
 	if scaled {
 		pl.entry.Message = strings.TrimPrefix(pl.entry.Message+"; ", "; ") +
 			fmt.Sprintf("%s scales it to %d on the member, so its partition is a percent", strings.Join(r.ScaledBy, ", "), live)
 	}
+}
+
+// annotate adds what keeps a child from going on whatever is granted.
+func (p *pass) annotate(pl *place) {
+	member := p.Members[pl.cluster]
+	settled := pl.entry.State == stateCurrent || pl.entry.State == stateHeld
+	if why := member.unreconciled(pl.cluster, p.kind()); why != "" && (!settled || !pl.child.Report.Fresh) {
+		pl.say(stateWaiting, why)
+	}
+	if p.onDelete && pl.entry.State != stateCurrent {
+		pl.entry.Message = strings.TrimPrefix(pl.entry.Message+"; ", "; ") +
+			"updateStrategy OnDelete: pods move when somebody deletes them, whatever is granted"
+	}
+}
+
+// childTarget is where the child of the kind of the spec is.
+func (pl *place) childTarget() Target {
+	return Target{Member: pl.cluster, Kind: pl.target.kind(), Name: pl.child.Report.Name}
 }
 
 // wanted is how many pods there are to be: the allotment, or what somebody else scales the child to.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,10 +26,15 @@ type leaver struct {
 func (p *pass) leaving() {
 	p.findLeavers()
 	names := p.leaverNames()
-	if n := len(names); n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places))) {
-		if !p.confirmed(names) {
-			p.removal = strings.Join(names, ",")
-		}
+	n := len(names)
+	many := n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places)))
+	p.removalOf = "several subsets leave at once"
+	if names := p.withClaims(); !many && len(names) > 0 {
+		p.removalOf = fmt.Sprintf("claims are deleted with the child of %s", quoted(names))
+		many = true
+	}
+	if many && !p.confirmed(names) {
+		p.removal = strings.Join(names, ",")
 	}
 	p.out.DropConfirm = p.usedUp()
 	var entries []appsv1alpha1.SubsetStatus
@@ -85,12 +91,13 @@ func (p *pass) findLeavers() {
 // findLeaver adds a child that no place of the spec has to what the status says of it.
 func (p *pass) findLeaver(c *Child) {
 	at := slices.IndexFunc(p.leavers, func(l leaver) bool {
-		return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && (l.child == nil || l.entry.Workload == c.Report.Name)
+		return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && sameKind(l.entry.Kind, c.Report.Kind) &&
+			(l.child == nil || l.entry.Workload == c.Report.Name)
 	})
 	if at < 0 {
 		at = len(p.leavers)
 		p.leavers = append(p.leavers, leaver{entry: appsv1alpha1.SubsetStatus{
-			Name: c.Report.Subset, Cluster: c.Member, Workload: c.Report.Name,
+			Name: c.Report.Subset, Cluster: c.Member, Workload: c.Report.Name, Kind: c.Report.Kind,
 		}})
 	}
 	p.leavers[at].child = c
@@ -133,18 +140,18 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	}
 	e.State, e.Stale = stateLeaving, false
 	r := &l.child.Report
-	e.Workload, e.Replicas, e.ReadyReplicas, e.Revision = r.Name, r.Replicas, r.Ready, r.SubsetRevision
+	e.Workload, e.Kind, e.Replicas, e.ReadyReplicas, e.Revision = r.Name, r.Kind, r.Replicas, r.Ready, r.SubsetRevision
 	e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
 	waits := p.waitsFor()
 	switch {
 	case p.removal != "":
-		e.Message = fmt.Sprintf("several subsets leave at once: kubectl underway confirm ud %s -n %s", p.United.Name, p.United.Namespace)
+		e.Message = fmt.Sprintf("%s: kubectl underway confirm ud %s -n %s", p.removalOf, p.United.Name, p.United.Namespace)
 	case len(waits) > 0:
 		e.Message = "taken out of the list; its child goes when these have taken over: " + quoted(waits)
 	default:
 		e.Message = "taken out of the list; its child is being deleted"
-		p.pushEnd(WantDeleted, e.Cluster, e.Name, r.Name, "the subset was taken out of the list and the others have taken over")
-		if d := p.Deliveries[Target{Member: e.Cluster, Name: r.Name}]; d.Problem != NoProblem {
+		p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: r.Name, kind: r.Kind}, "the subset was taken out of the list and the others have taken over")
+		if d := p.Deliveries[Target{Member: e.Cluster, Kind: r.Kind, Name: r.Name}]; d.Problem != NoProblem {
 			e.Message += ": " + d.Message
 		}
 	}
@@ -153,11 +160,12 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 
 // stillCreating is true while what was posted for a subset that has just left may still be on its way.
 func (p *pass) stillCreating(e appsv1alpha1.SubsetStatus) bool {
-	d, posted := p.Deliveries[Target{Member: e.Cluster, Name: e.Workload}]
+	kind := cmp.Or(e.Kind, KindName(render.CloneSet()))
+	d, posted := p.Deliveries[Target{Member: e.Cluster, Kind: kind, Name: e.Workload}]
 	if !posted || d.Gone {
 		return false
 	}
-	p.pushEnd(WantDeleted, e.Cluster, e.Name, e.Workload, "the subset was taken out of the list")
+	p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: e.Workload, kind: kind}, "the subset was taken out of the list")
 	return true
 }
 
@@ -165,30 +173,66 @@ func (p *pass) stillCreating(e appsv1alpha1.SubsetStatus) bool {
 func (p *pass) waitsFor() []string {
 	var out []string
 	for _, pl := range p.places {
-		if pl.entry.Stale || pl.child == nil || !pl.child.Report.Fresh || pl.entry.ReadyReplicas < pl.wanted() {
+		if c := pl.serving(); pl.entry.Stale || c == nil || !c.Report.Fresh || pl.entry.ReadyReplicas < pl.wanted() {
 			out = append(out, pl.name)
 		}
 	}
 	return out
 }
 
-func (p *pass) pushEnd(want Want, member, subset, name, because string) {
-	kind := p.workload.Kind
-	if kind.Resource == "" {
-		kind = render.CloneSet()
-	}
-	var c *Child
-	for i := range p.Children {
-		if p.Children[i].Member == member && p.Children[i].Report.Name == name {
-			c = &p.Children[i]
+// sameKind compares the kind of a status entry, which an older hub left empty, with a child's.
+func sameKind(entry, child string) bool {
+	return cmp.Or(entry, KindName(render.CloneSet())) == child
+}
+
+// withClaims are the names of the leavers whose claims go with their child, as far as is known.
+func (p *pass) withClaims() []string {
+	var out []string
+	for _, l := range p.leavers {
+		if l.child == nil {
+			continue
+		}
+		w := p.workload
+		if r, ok := p.book.of(p.names, l.entry.Name, held{l.child.Report.SubsetRevision, l.child.Report.Kind}, override{}); ok {
+			w = r.workload
+		}
+		if KindName(w.Kind) == l.child.Report.Kind && claimsGo(w) {
+			out = append(out, l.entry.Name)
 		}
 	}
-	out := Push{
-		Want: want, Member: member, Subset: subset, Name: name, Kind: kind, Because: because,
-		Input: render.Input{Owner: p.owner(), Subset: subset, Name: name, HubID: p.HubID, Intent: p.intent()},
+	return slices.Compact(out)
+}
+
+// claimsGo is true for a workload whose claims are deleted with it: a CloneSet's always, a StatefulSet's where it says so.
+func claimsGo(w render.Workload) bool {
+	if !render.HasClaims(w) {
+		return false
 	}
-	if c != nil {
-		out.Judged = c.Report.UID
+	if w.Kind.GVK.Kind != render.StatefulSet().GVK.Kind {
+		return true
+	}
+	var spec struct {
+		PersistentVolumeClaimRetentionPolicy struct {
+			WhenDeleted string `json:"whenDeleted"`
+		} `json:"persistentVolumeClaimRetentionPolicy"`
+	}
+	return json.Unmarshal(w.Spec, &spec) != nil || spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == appsv1alpha1.DeleteClaims
+}
+
+// pushEnd wants one child deleted or let go. A kind that this hub does not know has nothing of ours.
+func (p *pass) pushEnd(want Want, t ended, because string) {
+	kind, ok := KindNamed(t.kind)
+	if !ok {
+		return
+	}
+	out := Push{
+		Want: want, Member: t.member, Subset: t.subset, Name: t.name, Kind: kind, Because: because,
+		Input: render.Input{Owner: p.owner(), Subset: t.subset, Name: t.name, HubID: p.HubID, Intent: p.intent()},
+	}
+	for i := range p.Children {
+		if c := &p.Children[i]; c.Member == t.member && c.Report.Name == t.name && c.Report.Kind == KindName(kind) {
+			out.Judged = c.Report.UID
+		}
 	}
 	p.out.Pushes = append(p.out.Pushes, out)
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/hub/check"
 	"github.com/underway-dev/underway/inplace/revision"
 	"github.com/underway-dev/underway/propagation/feedback"
 	"github.com/underway-dev/underway/propagation/render"
@@ -25,6 +26,10 @@ type Observation struct {
 	Members map[string]Member
 	// Children are all children of the object that the members' caches hold.
 	Children []Child
+	// Checker is true where templates are looked at by members' API servers before a release opens; Checks is what is
+	// known of the target's.
+	Checker bool
+	Checks  []check.Result
 	// Deliveries say what became of what was posted.
 	Deliveries map[Target]Delivery
 	// Ending says what a deletion means; it is looked at only when the object is being deleted.
@@ -33,22 +38,24 @@ type Observation struct {
 	GenerationSeenAt time.Time
 }
 
-// Target is one child on one member.
+// Target is one child on one member. Kind is "<kind>.<group>": a CloneSet and a StatefulSet may share a name.
 type Target struct {
-	Member, Name string
+	Member, Kind, Name string
 }
 
 // Member is a cluster as last seen.
 type Member struct {
-	// Ready is true while the member answers and the cache of the workload kind is complete.
+	// Ready is true while the member answers and the caches of the kinds that the object has or had are complete.
 	Ready bool
 	// Settling is true for a short time after the hub's start, while nothing is known yet and nothing has failed. What
 	// the status says is then kept as it is.
 	Settling bool
 	// Problem says why the member is not ready.
 	Problem string
-	// NotServed is true when the member answers and does not know the workload kind: there are no children on it.
-	NotServed bool
+	// NotServed are the kinds, "<kind>.<group>", that the member answers not to know: there are no children of them on it.
+	NotServed []string
+	// Nobody are the kinds that it serves and that nobody there reconciles.
+	Nobody []string
 	// HeardAt is the last answer; zero: none since the hub's start.
 	HeardAt time.Time
 	// NotAllowed says why the member does not take workloads of this namespace; empty: it does.
@@ -122,12 +129,22 @@ type Push struct {
 	Name string
 	// Kind of the child.
 	Kind render.Kind
+	// After is set for the delete of a child whose kind the spec changed: it must be whole when the delete is sent.
+	After *Successor
 	// Input makes the child, for WantApplied.
 	Input render.Input
 	// Judged is the UID of the child this was planned for; empty: there was none.
 	Judged types.UID
 	// Because says why, for the log.
 	Because string
+}
+
+// Successor is a child that has taken over from one of another kind.
+type Successor struct {
+	Target
+	// Revision is the subset revision it carries, Replicas the least number of its pods.
+	Revision string
+	Replicas int32
 }
 
 // Decision is what one pass decided.
@@ -142,8 +159,12 @@ type Decision struct {
 	// Revisions to create, renumber and delete; created ones come before the status that names them.
 	Create, Renumber *revision.Stored
 	Trim             []string
-	// Pushes are all that is wanted; what was wanted before and is not here is withdrawn.
+	// Pushes are all that is wanted; what was wanted before and is not here is withdrawn, unless Keep is set.
 	Pushes []Push
+	// Keep leaves what was posted as it is: the spec's template is not decided about yet, or is refused.
+	Keep bool
+	// Ask is what is to be known of the target's templates before its release opens; nil: nothing.
+	Ask *check.Ask
 	// Happened are the events of this pass, given out after it was carried out.
 	Happened []Event
 	// LookAgainIn is set for time that passes by itself.

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,7 +52,8 @@ type pass struct {
 
 	// What reading found.
 	workload render.Workload
-	rollout  appsv1alpha1.Rollout
+	// inPlaceOnly and onDelete are the template's strategy.
+	inPlaceOnly, onDelete bool
 	invalid  []string
 	unacted  []string
 	unknown  []string
@@ -73,6 +75,7 @@ type pass struct {
 	unsettled bool
 	leavers   []leaver
 	removal   string
+	removalOf string
 }
 
 // site is a subset's name and its cluster.
@@ -113,8 +116,10 @@ type place struct {
 	target rendered
 	// settled is true when the target revision changes nothing for this subset.
 	settled bool
-	child   *Child
-	entry   *appsv1alpha1.SubsetStatus
+	// child is of the kind of the spec; others are the place's children of other kinds, sorted.
+	child  *Child
+	others []*Child
+	entry  *appsv1alpha1.SubsetStatus
 	old     appsv1alpha1.SubsetStatus
 	known   bool
 
@@ -125,6 +130,9 @@ type place struct {
 func (p *pass) plan() {
 	if !p.allocate() || !p.revisions() {
 		p.refuse()
+		return
+	}
+	if !p.checked() {
 		return
 	}
 	p.grants()
@@ -176,7 +184,7 @@ func (p *pass) allocate() bool {
 		s := &spec.Topology.Subsets[i]
 		pl := &place{name: s.Name, cluster: s.Cluster, present: overrideOf(&s.SubsetPlace)}
 		pl.old, pl.known = p.entryOf(s.Name, s.Cluster)
-		pl.child = p.childOf(pl)
+		p.childrenOf(pl)
 		p.places[i] = pl
 		shares[i] = subset.Share{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas, Last: p.last(pl)}
 	}
@@ -208,8 +216,8 @@ func (p *pass) last(pl *place) int32 {
 	if n, ok := p.was.SubsetReplicas[pl.name]; ok {
 		return n
 	}
-	if pl.child != nil {
-		return ptr.Deref(pl.child.Report.SpecReplicas, 0)
+	if c := pl.serving(); c != nil {
+		return ptr.Deref(c.Report.SpecReplicas, 0)
 	}
 	return 0
 }
@@ -221,8 +229,23 @@ func (p *pass) entryOf(name, cluster string) (appsv1alpha1.SubsetStatus, bool) {
 	return appsv1alpha1.SubsetStatus{Name: name, Cluster: cluster}, false
 }
 
-// childOf picks the child of a place: the one the status names, the one of the derived name, or the first by name.
-func (p *pass) childOf(pl *place) *Child {
+// childrenOf picks the children of a place, one of each kind.
+func (p *pass) childrenOf(pl *place) {
+	kinds := map[string]bool{}
+	for _, c := range p.children[site{pl.name, pl.cluster}] {
+		kinds[c.Report.Kind] = true
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		if kind == p.kind() {
+			pl.child = p.childOf(pl, kind)
+			continue
+		}
+		pl.others = append(pl.others, p.childOf(pl, kind))
+	}
+}
+
+// childOf picks the child of a kind: the one the status names, the one of the derived name, or the first by name.
+func (p *pass) childOf(pl *place, kind string) *Child {
 	derived := render.ChildName(p.United.Name, pl.name)
 	rank := func(c *Child) int {
 		switch c.Report.Name {
@@ -236,6 +259,9 @@ func (p *pass) childOf(pl *place) *Child {
 	}
 	var best *Child
 	for _, c := range p.children[site{pl.name, pl.cluster}] {
+		if c.Report.Kind != kind {
+			continue
+		}
 		if best == nil || cmp.Or(cmp.Compare(rank(c), rank(best)), cmp.Compare(c.Report.Name, best.Report.Name)) < 0 {
 			best = c
 		}

@@ -702,7 +702,7 @@ func TestEnding(t *testing.T) {
 			t.Error("an empty cache counted as gone")
 		}
 		for _, p := range w.last.Pushes {
-			o.Deliveries[Target{p.Member, p.Name}] = Delivery{Gone: true}
+			o.Deliveries[Target{p.Member, KindName(p.Kind), p.Name}] = Delivery{Gone: true}
 		}
 		if w.passOn(o); !w.last.DropFinalizer {
 			t.Error("everything is proven gone and the finalizer stays")
@@ -718,7 +718,7 @@ func TestEnding(t *testing.T) {
 			if p.Want != WantOrphaned {
 				t.Errorf("%+v", p)
 			}
-			o.Deliveries[Target{p.Member, p.Name}] = Delivery{Gone: true}
+			o.Deliveries[Target{p.Member, KindName(p.Kind), p.Name}] = Delivery{Gone: true}
 		}
 		if w.last.DropFinalizer {
 			t.Error("the finalizer went before the children were marked")
@@ -741,9 +741,12 @@ func TestEnding(t *testing.T) {
 			w := build(t)
 			o := w.observe()
 			o.Ending = tc.ending
-			o.Members[""] = Member{Problem: "it does not serve CloneSets", NotServed: tc.notServed}
+			o.Members[""] = Member{Problem: "it does not answer"}
+			if tc.notServed {
+				o.Members[""] = Member{Ready: true, NotServed: []string{"CloneSet.apps.kruise.io"}}
+			}
 			for _, p := range w.passOn(o) {
-				o.Deliveries[Target{p.Member, p.Name}] = Delivery{Gone: true}
+				o.Deliveries[Target{p.Member, KindName(p.Kind), p.Name}] = Delivery{Gone: true}
 			}
 			if w.passOn(o); w.last.DropFinalizer != tc.want {
 				t.Errorf("the finalizer goes: %v, want %v", w.last.DropFinalizer, tc.want)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,36 +22,10 @@ func (p *pass) read() bool {
 	}
 	var err error
 	if p.workload, err = render.WorkloadOf(spec.Template); err != nil {
-		if !errors.Is(err, render.ErrUnsupportedKind) {
-			p.invalid = append(p.invalid, err.Error())
-		}
+		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
-	return p.readCloneSet("spec.template." + p.workload.Kind.Template + ".")
-}
-
-// readCloneSet reads the embedded spec; at is its path.
-func (p *pass) readCloneSet(at string) bool {
-	child, unknown, err := appsv1alpha1.DecodeCloneSetSpec(p.workload.Spec)
-	if err != nil {
-		p.invalid = append(p.invalid, at+"spec: "+err.Error())
-		return false
-	}
-	for _, field := range unknown {
-		p.unknown = append(p.unknown, at+"spec."+field)
-	}
-	if child.Selector == nil {
-		child.Selector = p.United.Spec.Selector // the hub writes the child's selector
-	}
-	for _, problem := range child.Problems() {
-		p.invalid = append(p.invalid, at+problem)
-	}
-	for _, field := range child.NotActedOn() {
-		p.unacted = append(p.unacted, at+field)
-	}
-	if p.rollout, err = child.Rollout(); err != nil && len(p.invalid) == 0 {
-		p.invalid = append(p.invalid, at+err.Error())
-	}
+	p.readTemplate("spec.template." + p.workload.Kind.Template + ".")
 	return len(p.invalid) == 0
 }
 
@@ -61,13 +34,8 @@ func (p *pass) readCloneSet(at string) bool {
 func (p *pass) refuse() {
 	s := p.status
 	s.ObservedGeneration = p.United.Generation
-	if len(p.invalid) > 0 {
-		p.set(appsv1alpha1.ConditionInvalid, "CannotBeRead", "nothing moves until this is corrected: "+strings.Join(p.invalid, "; "))
-		p.setFalse(appsv1alpha1.ConditionReady, "Invalid", p.invalid[0])
-	} else {
-		p.clear(appsv1alpha1.ConditionInvalid)
-		p.setFalse(appsv1alpha1.ConditionReady, "FieldsNotActedOn", "this version does not act on "+strings.Join(p.unacted, ", "))
-	}
+	p.set(appsv1alpha1.ConditionInvalid, "CannotBeRead", "nothing moves until this is corrected: "+strings.Join(p.invalid, "; "))
+	p.setFalse(appsv1alpha1.ConditionReady, "Invalid", p.invalid[0])
 	p.sayFields()
 }
 
@@ -179,7 +147,7 @@ func (p *pass) renderTargets() bool {
 		}
 		pl.target = r
 		was, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
-		pl.settled = err == nil && was.revision == r.revision
+		pl.settled = err == nil && was.same(r)
 	}
 	return true
 }

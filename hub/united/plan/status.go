@@ -119,6 +119,7 @@ func withoutHeard(s *appsv1alpha1.UnitedDeploymentStatus) *appsv1alpha1.UnitedDe
 
 func (p *pass) conditions() {
 	p.clear(appsv1alpha1.ConditionInvalid)
+	p.clear(appsv1alpha1.ConditionTemplateInvalid)
 	p.sayFields()
 	p.setIf(appsv1alpha1.ConditionStale, "MemberNotHeardFrom", p.inState(stateStale))
 	p.setIf(appsv1alpha1.ConditionConflict, "NotOurs", p.inState(stateConflict))
@@ -127,7 +128,11 @@ func (p *pass) conditions() {
 	p.setIf(appsv1alpha1.ConditionAllocation, "Corrected", strings.Join(p.notes, "; "))
 	p.setIf(appsv1alpha1.ConditionUnknownSubsets, "NoSuchSubset", prefixed("nothing moves for keys of partitions that name no subset: ", p.unknownKeys()))
 	if p.refused != "" {
-		p.set(appsv1alpha1.ConditionRefused, "InPlaceOnly", "nothing moves: "+p.refused)
+		reason := "CannotChange"
+		if p.refusedChange() == "" {
+			reason = "InPlaceOnly"
+		}
+		p.set(appsv1alpha1.ConditionRefused, reason, "nothing moves: "+p.refused)
 	} else {
 		p.setIf(appsv1alpha1.ConditionRefused, "RefusedByMember", p.inState(stateRefused))
 	}
@@ -141,8 +146,8 @@ func (p *pass) removalMessage() string {
 	if p.removal == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s leave at once and their children stay until that is confirmed: kubectl underway confirm ud %s -n %s (annotation %s: %s/%s)",
-		p.removal, p.United.Name, p.United.Namespace, appsv1alpha1.AnnotationConfirm, ConfirmRemoval, p.removal)
+	return fmt.Sprintf("%s leave (%s) and their children stay until that is confirmed: kubectl underway confirm ud %s -n %s (annotation %s: %s/%s)",
+		p.removal, p.removalOf, p.United.Name, p.United.Namespace, appsv1alpha1.AnnotationConfirm, ConfirmRemoval, p.removal)
 }
 
 // heldMessage names what waits for its partition, unnamed subsets first: nobody decided about those.
@@ -173,7 +178,7 @@ func (p *pass) heldMessage() string {
 // progress writes upstream's three conditions.
 func (p *pass) progress() {
 	missing := p.where(func(pl *place) string {
-		if pl.child == nil && !pl.entry.Stale {
+		if pl.serving() == nil && !pl.entry.Stale {
 			return pl.entry.State
 		}
 		return ""
@@ -237,7 +242,7 @@ func (p *pass) ready() {
 	case problem != "":
 		p.setFalse(appsv1alpha1.ConditionReady, "NotAsGranted", problem)
 	case p.removal != "":
-		p.setFalse(appsv1alpha1.ConditionReady, "RemovalHeld", p.removal+" leave at once, which is not confirmed")
+		p.setFalse(appsv1alpha1.ConditionReady, "RemovalHeld", p.removalOf+", which is not confirmed: "+p.removal)
 	case len(p.leavers) > 0 && len(p.status.SubsetStatuses) > len(p.places):
 		p.setFalse(appsv1alpha1.ConditionReady, "Leaving", "subsets that were taken out of the list are still there")
 	case p.status.CurrentRevision != p.target:

@@ -137,7 +137,7 @@ func (w *world) observe() Observation {
 		for _, c := range children {
 			o.Children = append(o.Children, Child{Member: name, Report: c.report()})
 			if m.problem != NoProblem {
-				o.Deliveries[Target{name, c.name}] = Delivery{Problem: m.problem, Message: "told by the test"}
+				o.Deliveries[Target{name, c.report().Kind, c.name}] = Delivery{Problem: m.problem, Message: "told by the test"}
 			}
 		}
 	}

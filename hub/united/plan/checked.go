@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/hub/check"
+)
+
+// checked is false while a release with a new template may not open: members' API servers have not said yet what they
+// think of it, or refuse it. What was posted stays posted. The completed template needs no look, nor does one whose
+// release is open.
+func (p *pass) checked() bool {
+	back := p.target == p.was.CurrentRevision
+	open := p.was.Release != nil && p.was.Release.Revision == p.target
+	if !p.Checker || back || open {
+		return true
+	}
+	ask := p.ask()
+	verdict := check.Judge(p.target, p.Checks, p.now)
+	switch {
+	case len(verdict.Invalid) > 0:
+		p.withhold()
+		p.out.Ask = ask
+		p.templateInvalid(verdict.Invalid)
+		return false
+	case p.patience(verdict) > 0:
+		p.withhold()
+		p.out.Ask = ask
+		p.lookAgain(p.patience(verdict))
+		return false
+	}
+	for _, w := range verdict.Warnings {
+		p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: "TemplateWarning", Message: w})
+	}
+	return true
+}
+
+// patience is how much longer an answer is waited for. Without any result the time counts from the edit.
+func (p *pass) patience(v check.Verdict) time.Duration {
+	if slices.ContainsFunc(p.Checks, func(r check.Result) bool { return r.Revision == p.target }) {
+		return v.Wait
+	}
+	return max(0, p.GenerationSeenAt.Add(check.HoldFor).Sub(p.now))
+}
+
+// withhold leaves everything as it is.
+func (p *pass) withhold() {
+	p.out.Keep, p.out.Pushes = true, nil
+	p.out.Create, p.out.Renumber, p.out.Trim = nil, nil, nil
+	p.status.CollisionCount = p.was.CollisionCount
+}
+
+func (p *pass) templateInvalid(lines []string) {
+	p.status.ObservedGeneration = p.United.Generation
+	p.clear(appsv1alpha1.ConditionInvalid)
+	message := "nothing of this template is sent until it is corrected: " + strings.Join(lines, "; ")
+	p.set(appsv1alpha1.ConditionTemplateInvalid, "RefusedByAPIServer", message)
+	p.setFalse(appsv1alpha1.ConditionReady, "TemplateInvalid", lines[0])
+	p.sayFields()
+}
+
+// ask names the distinct templates of the target, with the members that would get them.
+func (p *pass) ask() *check.Ask {
+	out := &check.Ask{Owner: p.owner(), Revision: p.target}
+	at := map[string]int{}
+	for _, pl := range p.places {
+		i, ok := at[pl.target.revision]
+		if !ok {
+			i = len(out.Templates)
+			at[pl.target.revision] = i
+			out.Templates = append(out.Templates, check.Template{
+				Hash: pl.target.revision, Subset: pl.name, Field: p.workload.Kind.Template, Pod: pl.target.pod,
+			})
+		}
+		if t := &out.Templates[i]; !slices.Contains(t.Members, pl.cluster) {
+			t.Members = append(t.Members, pl.cluster)
+		}
+	}
+	return out
+}
