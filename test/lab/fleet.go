@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -57,6 +58,11 @@ type Fleet struct {
 	processes []*Process
 }
 
+// bootsAtOnce is how many clusters boot at the same time at least, and two for
+// each processor: twenty at once on two processors starve each other until the
+// time of each to answer is over. Four, the usual lab, boot together everywhere.
+const bootsAtOnce = 4
+
 // Start builds what is missing, starts the hub and its members in parallel, and
 // returns when every API server answers and every node is ready. When it fails,
 // nothing of it is left running.
@@ -90,7 +96,13 @@ func Start(ctx context.Context, opts Options) (*Fleet, error) {
 	for _, name := range names {
 		f.addCluster(name, opts.Nodes, opts.RealNodes)
 	}
-	if err := inParallel(f.clusters, func(c *Cluster) error { return c.boot(ctx) }); err != nil {
+	turn := make(chan struct{}, max(bootsAtOnce, 2*runtime.NumCPU()))
+	boot := func(c *Cluster) error {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return c.boot(ctx)
+	}
+	if err := inParallel(f.clusters, boot); err != nil {
 		return nil, errors.Join(err, f.Stop())
 	}
 	f.mu.Lock()
