@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,15 +32,13 @@ type admission struct {
 	rules     *schemacel.Validator
 }
 
-// crds returns the CRDs of the hub, and the pending ones, by kind, in the API server's own type.
+// crds returns the CRDs of the hub by kind, in the API server's own type.
 func crds(tb testing.TB) map[string]*apiextensions.CustomResourceDefinition {
 	tb.Helper()
 	objects, err := config.HubCRDs()
-	pending, pendingErr := config.PendingCRDs()
-	if err := errors.Join(err, pendingErr); err != nil {
+	if err != nil {
 		tb.Fatal(err)
 	}
-	objects = append(objects, pending...)
 	byKind := map[string]*apiextensions.CustomResourceDefinition{}
 	for _, object := range objects {
 		one := internal(tb, object)

@@ -26,7 +26,7 @@ func TestCRDsAreValid(t *testing.T) {
 
 func TestCRDsAreSmallAndOurs(t *testing.T) {
 	t.Parallel()
-	for _, object := range slices.Concat(must(t, config.HubCRDs), must(t, config.MemberCRDs), must(t, config.PendingCRDs)) {
+	for _, object := range slices.Concat(must(t, config.HubCRDs), must(t, config.MemberCRDs)) {
 		raw, err := yaml.Marshal(object.Object)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestCRDsAreSmallAndOurs(t *testing.T) {
 
 func TestVersionsShareOneSchema(t *testing.T) {
 	t.Parallel()
-	for _, object := range append(must(t, config.HubCRDs), must(t, config.PendingCRDs)...) {
+	for _, object := range must(t, config.HubCRDs) {
 		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
 		if group != appsv1alpha1.GroupVersion.Group {
 			continue
@@ -141,7 +141,7 @@ func TestManifestsAreRead(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){
 		"HubCRDs": config.HubCRDs, "HubNamespace": config.HubNamespace, "HubRBAC": config.HubRBAC, "HubManager": config.HubManager,
-		"MemberCRDs": config.MemberCRDs, "PendingCRDs": config.PendingCRDs, "MemberNamespace": config.MemberNamespace, "MemberRBAC": config.MemberRBAC,
+		"MemberCRDs": config.MemberCRDs, "MemberNamespace": config.MemberNamespace, "MemberRBAC": config.MemberRBAC,
 		"MemberManager": config.MemberManager, "HubAccess": config.HubAccess,
 	} {
 		objects := must(t, read)

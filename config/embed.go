@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed hub member pending
+//go:embed hub member
 var manifests embed.FS
 
 // HubCRDs are the CRDs a hub needs.
@@ -29,10 +29,6 @@ func HubManager() ([]*unstructured.Unstructured, error) { return read("hub/manag
 
 // MemberCRDs are the CRDs a member needs.
 func MemberCRDs() ([]*unstructured.Unstructured, error) { return read("member/crd") }
-
-// PendingCRDs are the CRDs of kinds that no agent acts on yet. Nothing installs them: an object that nobody reconciles would
-// be accepted in silence. Tests hold their rules to account.
-func PendingCRDs() ([]*unstructured.Unstructured, error) { return read("pending/crd") }
 
 // MemberNamespace is the install namespace.
 func MemberNamespace() ([]*unstructured.Unstructured, error) { return read("member/namespace.yaml") }

@@ -40,7 +40,7 @@ func (g *generator) crds() error {
 	}
 	folders := map[string][]string{
 		"clonesets.apps.kruise.io":          {"hub/crd", "member/crd"},
-		"statefulsets.apps.kruise.io":       {"pending/crd"},
+		"statefulsets.apps.kruise.io":       {"hub/crd", "member/crd"},
 		"uniteddeployments.apps.kruise.io":  {"hub/crd"},
 		"memberclusters.fleet.underway.dev": {"hub/crd"},
 	}
