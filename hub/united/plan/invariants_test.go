@@ -59,7 +59,7 @@ func release(t *testing.T, seed uint64) {
 		case 6:
 			m := w.members[names[r.IntN(len(names))]]
 			if c := w.child(m.name); c != nil && r.IntN(2) == 0 {
-				delete(m.children, c.name)
+				delete(m.children, c.key())
 			}
 		case 7:
 			m := w.members[names[r.IntN(len(names))]]

@@ -54,9 +54,9 @@ type pass struct {
 	workload render.Workload
 	// inPlaceOnly and onDelete are the template's strategy.
 	inPlaceOnly, onDelete bool
-	invalid  []string
-	unacted  []string
-	unknown  []string
+	invalid               []string
+	unacted               []string
+	unknown               []string
 
 	// entries and children by place, so that a thousand places are one walk and not a million.
 	entries  map[site]int
@@ -120,8 +120,8 @@ type place struct {
 	child  *Child
 	others []*Child
 	entry  *appsv1alpha1.SubsetStatus
-	old     appsv1alpha1.SubsetStatus
-	known   bool
+	old    appsv1alpha1.SubsetStatus
+	known  bool
 
 	// proven is true when the child runs what it was granted; done when the release is finished here.
 	proven, done bool

@@ -371,7 +371,7 @@ func TestUnfinishedIsReplaced(t *testing.T) {
 		t.Errorf("a keeps what it holds, held: %+v", got)
 	}
 	// Its child is deleted by hand: it comes back from the completed template.
-	delete(w.members["east"].children, w.child("a").name)
+	delete(w.members["east"].children, w.child("a").key())
 	w.run()
 	if got := w.child("a"); got.label != label || got.count(label) != 4 || !got.part.Hold {
 		t.Errorf("a came back as %+v", got)
@@ -390,7 +390,7 @@ func TestHeldChildDeleted(t *testing.T) {
 			old := w.child("b").label
 			setImage(w.ud, "web:2")
 			w.run()
-			delete(w.members["west"].children, w.child("b").name)
+			delete(w.members["west"].children, w.child("b").key())
 			w.pass()
 			for _, p := range w.pass() {
 				w.deliver(p)

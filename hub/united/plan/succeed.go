@@ -164,4 +164,3 @@ func (pl *place) unserved(why string) {
 	pl.entry.Stale = pl.known && pl.old.Workload != ""
 	pl.say(stateNotServed, why)
 }
-

@@ -53,15 +53,19 @@ type member struct {
 
 // cloneSet is a child as a member's controller runs it.
 type cloneSet struct {
-	name, subset, uid  string
-	gen, observed      int64
-	label              string
-	replicas           int32
-	part               render.Partition
-	intent             string
-	scaledBy           []string
-	current, update    string
-	pods               []string
+	name, subset, uid string
+	kind              render.Kind
+	gen, observed     int64
+	label             string
+	replicas          int32
+	part              render.Partition
+	intent            string
+	scaledBy          []string
+	current, update   string
+	pods              []string
+	// ready are how many of the pods are ready; each step makes one more.
+	ready              int32
+	paused             bool
 	deleting, orphaned bool
 }
 
@@ -146,16 +150,18 @@ func (w *world) observe() Observation {
 
 func (c *cloneSet) report() feedback.Report {
 	r := feedback.Report{
-		Kind: "CloneSet.apps.kruise.io", Namespace: "demo", Name: c.name, UID: types.UID(c.uid), Generation: c.gen,
+		Kind: KindName(c.kind), Namespace: "demo", Name: c.name, UID: types.UID(c.uid), Generation: c.gen,
 		ObservedGeneration: c.observed, Fresh: c.observed >= c.gen, Deleting: c.deleting, Subset: c.subset, SubsetRevision: c.label,
 		UpdateRevision: c.update, CurrentRevision: c.current, SpecReplicas: new(c.replicas), Replicas: int32(len(c.pods)),
-		Ready: int32(len(c.pods)), Available: int32(len(c.pods)), ScaledBy: slices.Clone(c.scaledBy), Intent: c.intent, Orphaned: c.orphaned,
+		Ready: c.ready, Available: c.ready, PodsUnknown: !c.kind.NeedsAgent, ScaledBy: slices.Clone(c.scaledBy), Intent: c.intent, Orphaned: c.orphaned,
 	}
 	r.Updated = c.count(c.update)
-	r.UpdatedReady = r.Updated
+	r.UpdatedReady = min(r.Updated, c.ready)
 	r.Workload = &appsv1alpha1.WorkloadReport{UpdatedInPlace: r.Updated}
 	return r
 }
+
+func (c *cloneSet) key() string { return KindName(c.kind) + "/" + c.name }
 
 func (c *cloneSet) count(rev string) int32 {
 	n := int32(0)
@@ -247,11 +253,13 @@ func (w *world) deliver(p Push) {
 	if m == nil || m.down || m.problem != NoProblem {
 		return
 	}
-	c := m.children[p.Name]
+	key := KindName(p.Kind) + "/" + p.Name
+	c := m.children[key]
 	switch p.Want {
 	case WantDeleted:
-		if c != nil && c.uid == string(p.Judged) {
-			delete(m.children, p.Name)
+		if c != nil && c.uid == string(p.Judged) && w.stillWanted(p) {
+			delete(m.children, key)
+			w.checkRetired(m, c)
 		}
 		return
 	case WantOrphaned:
@@ -266,19 +274,22 @@ func (w *world) deliver(p Push) {
 	}
 	if c == nil {
 		w.uids++
-		c = &cloneSet{name: p.Name, subset: p.Subset, uid: fmt.Sprintf("uid-%d", w.uids)}
-		m.children[p.Name] = c
+		c = &cloneSet{name: p.Name, kind: p.Kind, subset: p.Subset, uid: fmt.Sprintf("uid-%d", w.uids)}
+		m.children[key] = c
 	} else if got, err := render.ParseIntent(c.intent); err == nil {
 		if n, ok := p.Input.Intent.Compare(got); !ok || n < 0 {
 			return // an older plan
 		}
 	}
 	next := c.clone()
-	next.label, next.part = p.Input.Revision, p.Input.Partition
+	next.label, next.part, next.paused = p.Input.Revision, p.Input.Partition, p.Input.Paused
+	if c.label != "" && c.label != next.label && p.Kind.Hold == render.HoldWhole && (p.Input.Partition.Hold || p.Input.Paused) && !w.completedHas(p.Subset, next.label) {
+		w.t.Fatalf("%s: a held Deployment is sent %s", p.Subset, next.label)
+	}
 	if p.Input.Replicas != nil {
 		next.replicas, next.scaledBy = *p.Input.Replicas, nil
 	}
-	if next.label != c.label || next.part != c.part || next.replicas != c.replicas {
+	if next.label != c.label || next.part != c.part || next.replicas != c.replicas || next.paused != c.paused {
 		next.gen++
 		w.writes[p.Subset]++
 		next.intent = p.Input.Intent.String()
@@ -301,6 +312,13 @@ func (c *cloneSet) agent() {
 	if err != nil {
 		panic(err)
 	}
+	if c.kind.Hold == render.HoldWhole {
+		old = 0
+		if c.paused {
+			old = c.replicas
+		}
+	}
+	defer func() { c.ready = min(c.ready+1, int32(len(c.pods))) }()
 	for int32(len(c.pods)) > c.replicas {
 		c.pods = c.pods[1:]
 	}
@@ -476,4 +494,69 @@ func (w *world) withPresent(b *book, name, subset, rev string) bool {
 		}
 	}
 	return false
+}
+
+// stillWanted is the fresh look before a delete: the owner asks for another kind there and the child of it is whole, or has
+// no such subset.
+func (w *world) stillWanted(p Push) bool {
+	if w.ud.DeletionTimestamp != nil {
+		return true
+	}
+	if !slices.ContainsFunc(w.ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Name == p.Subset && s.Cluster == p.Member }) {
+		return true
+	}
+	if p.After == nil || !slices.Equal(KindsOf([]appsv1alpha1.SubsetTemplate{w.ud.Spec.Template}), []string{p.After.Kind}) {
+		return false
+	}
+	next := w.members[p.After.Member].children[p.After.Kind+"/"+p.After.Name]
+	if next == nil {
+		return false
+	}
+	r := next.report()
+	return TookOver(&r, p.After.Revision, p.After.Replicas)
+}
+
+// checkRetired holds that a child of the spec's subset goes only when one of another kind has all that it had, ready.
+func (w *world) checkRetired(m *member, gone *cloneSet) {
+	w.t.Helper()
+	if !slices.ContainsFunc(w.ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Name == gone.subset && s.Cluster == m.name }) {
+		return
+	}
+	for _, c := range m.children {
+		if c.subset != gone.subset {
+			continue
+		}
+		n := int32(len(c.pods))
+		if c.ready == n && n == c.replicas && c.count(c.label) == n {
+			return
+		}
+	}
+	w.t.Fatalf("%s: its %s is deleted and nothing stands in for it", gone.subset, KindName(gone.kind))
+}
+
+// completedHas is true for a subset revision that some completed revision makes.
+func (w *world) completedHas(subset, rev string) bool {
+	_, free := w.allowed(subset, rev)
+	return free
+}
+
+// template sets a template of a kind, "cloneSet", "statefulSet", "advancedStatefulSet" or "deployment".
+func template(ud *appsv1alpha1.UnitedDeployment, kind, image string) {
+	templateSpec(ud, kind, fmt.Sprintf(`{"template":{"metadata":{"labels":{"app":%q}},"spec":{"containers":[{"name":"web","image":%q}]}}}`, ud.Name, image))
+}
+
+func templateSpec(ud *appsv1alpha1.UnitedDeployment, kind, raw string) {
+	t := &appsv1alpha1.WorkloadTemplate{Spec: runtime.RawExtension{Raw: []byte(raw)}}
+	ud.Spec.Template = appsv1alpha1.SubsetTemplate{}
+	switch kind {
+	case "cloneSet":
+		ud.Spec.Template.CloneSetTemplate = t
+	case "statefulSet":
+		ud.Spec.Template.StatefulSetTemplate = t
+	case "advancedStatefulSet":
+		ud.Spec.Template.AdvancedStatefulSetTemplate = t
+	default:
+		ud.Spec.Template.DeploymentTemplate = t
+	}
+	ud.Generation++
 }
