@@ -64,7 +64,7 @@ type difference struct {
 
 // comparer compares owned leaves: what the live object has beside them does not count.
 type comparer struct {
-	// typedLists is true where lists are merged by key.
+	// typedLists is true for the API server's own kinds: lists are merged by key, zero values are left out.
 	typedLists bool
 	found      []difference
 }
@@ -89,6 +89,10 @@ func (c *comparer) maps(desired, live map[string]any, at path) {
 }
 
 func (c *comparer) values(desired, live any, at path) {
+	if c.typedLists && live == nil && zero(desired) {
+		// A typed API server leaves it out: to it the two are one.
+		return
+	}
 	switch d := desired.(type) {
 	case map[string]any:
 		l, ok := live.(map[string]any)
@@ -111,10 +115,10 @@ func (c *comparer) values(desired, live any, at path) {
 }
 
 func (c *comparer) lists(desired, live []any, at path) {
-	if key := c.mergeKey(desired, at); key != "" {
+	if keys := c.mergeKeys(desired, at); len(keys) > 0 {
 		for i, item := range desired {
 			at := at.item(item, i)
-			if j := indexOf(live, key, item); j >= 0 {
+			if j := indexOf(live, keys, item); j >= 0 {
 				c.values(item, live[j], at)
 			} else {
 				c.found = append(c.found, difference{at: at})
@@ -131,31 +135,78 @@ func (c *comparer) lists(desired, live []any, at path) {
 	}
 }
 
-// mergeKey is the key by which others may add items beside ours; empty for an atomic list.
-func (c *comparer) mergeKey(desired []any, at path) string {
-	var key string
-	switch {
-	case len(at) == 2 && at[0] == "metadata" && at[1] == "ownerReferences":
-		key = "uid"
-	case c.typedLists:
-		key = "name"
-	default:
-		return ""
+// typedKeys are the keys by which the API server merges the lists of its own kinds, by the list's field. Others can put items
+// of their own beside ours there; every list that is not named is atomic.
+func typedKeys(field string) []string {
+	switch field {
+	case "containers", "initContainers", "ephemeralContainers", "env", "volumes", "imagePullSecrets", "schedulingGates",
+		"resourceClaims", "claims":
+		return []string{"name"}
+	case "ports":
+		return []string{"containerPort", "protocol"}
+	case "volumeMounts":
+		return []string{"mountPath"}
+	case "volumeDevices":
+		return []string{"devicePath"}
+	case "hostAliases":
+		return []string{"ip"}
+	case "topologySpreadConstraints":
+		return []string{"topologyKey", "whenUnsatisfiable"}
 	}
-	for _, item := range desired {
-		if m, ok := item.(map[string]any); !ok || text(m[key]) == "" {
-			return ""
-		}
-	}
-	return key
+	return nil
 }
 
-func indexOf(live []any, key string, item any) int {
-	want := text(item.(map[string]any)[key])
+// mergeKeys are the keys by which others may add items beside ours; none for an atomic list.
+func (c *comparer) mergeKeys(desired []any, at path) []string {
+	var keys []string
+	switch {
+	case len(at) == 2 && at[0] == "metadata" && at[1] == "ownerReferences":
+		keys = []string{"uid"}
+	case c.typedLists && len(at) > 0:
+		keys = typedKeys(at[len(at)-1])
+	}
+	for _, item := range desired {
+		m, ok := item.(map[string]any)
+		if !ok || slices.ContainsFunc(keys, func(key string) bool { return itemKey(m, key) == nil }) {
+			return nil
+		}
+	}
+	return keys
+}
+
+// itemKey is the value of a key of a list item, with the API server's default.
+func itemKey(item map[string]any, key string) any {
+	if v := item[key]; v != nil || key != "protocol" {
+		return v
+	}
+	return "TCP"
+}
+
+func indexOf(live []any, keys []string, item any) int {
+	want := item.(map[string]any)
 	return slices.IndexFunc(live, func(v any) bool {
 		m, ok := v.(map[string]any)
-		return ok && text(m[key]) == want
+		return ok && !slices.ContainsFunc(keys, func(key string) bool {
+			return canonical(itemKey(m, key)) != canonical(itemKey(want, key))
+		})
 	})
+}
+
+// zero is true for a value that says nothing: false, 0, empty, or made of such.
+func zero(v any) bool {
+	switch t := v.(type) {
+	case map[string]any:
+		for _, e := range t {
+			if !zero(e) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(t) == 0
+	}
+	n, isNumber := number(v)
+	return v == nil || v == "" || v == false || (isNumber && n == 0)
 }
 
 // equalLeaves compares two scalars: numbers by value, amounts as quantities. A null equals an absent field.

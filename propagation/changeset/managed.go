@@ -197,7 +197,7 @@ func keysMatch(item any, raw string) bool {
 		return false
 	}
 	for k, v := range keys {
-		if have, ok := m[k]; ok && canonical(have) != canonical(v) {
+		if have := itemKey(m, k); have != nil && canonical(have) != canonical(v) {
 			return false
 		}
 	}

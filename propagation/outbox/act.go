@@ -110,6 +110,8 @@ func (a *attempt) refused(ctx context.Context, d changeset.Decision, err error) 
 	switch {
 	case errors.Is(err, push.ErrForeign):
 		return nil, a.end(StateConflict, err.Error(), err)
+	case errors.Is(err, push.ErrUndeclared):
+		return nil, a.end(StateRefused, err.Error(), err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, a.end(StateNamespaceTerminating, "the namespace is being deleted on the member", err)
 	case apierrors.IsConflict(err):
@@ -120,13 +122,25 @@ func (a *attempt) refused(ctx context.Context, d changeset.Decision, err error) 
 		if done || live == nil || live.GetUID() != d.UID {
 			return live, done
 		}
-		return nil, a.end(StateRefused, err.Error(), err)
+		return nil, a.end(StateRefused, inWords(d, err), err)
 	case apierrors.IsNotFound(err):
 		return a.notFound(ctx, err)
 	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return nil, a.end(StateRefused, err.Error(), err)
 	}
 	return nil, a.failed(err)
+}
+
+// inWords adds to the API server's refusal of a change that it never lets anybody make, which may not name the field: what we
+// would change, and what helps.
+func inWords(d changeset.Decision, err error) string {
+	text := err.Error()
+	if !strings.Contains(text, "field is immutable") && !strings.Contains(text, "updates to statefulset spec for fields other than") &&
+		!strings.Contains(text, "cannot be changed") {
+		return text
+	}
+	return fmt.Sprintf("%s; it changes %s, and a field of these cannot be changed once the child exists: put its old value back, "+
+		"or make another UnitedDeployment with the new one and move over", text, strings.Join(d.Fields, ", "))
 }
 
 // conflicted looks anew after a conflict. A create that conflicts with nothing that can be read is tried later.

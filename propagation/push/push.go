@@ -93,7 +93,7 @@ type call struct {
 // apply of equal values is accepted. Then our fields are given back.
 func (c call) create(ctx context.Context) (*unstructured.Unstructured, error) {
 	obj := c.op.Object.DeepCopy()
-	answer, err := c.resource.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: appsv1alpha1.FieldManagerHub})
+	answer, err := applied(ctx, c.resource, obj, false)
 	if err != nil {
 		return nil, fmt.Errorf("creating: %w", err)
 	}
@@ -126,9 +126,7 @@ func (c call) apply(ctx context.Context) (*unstructured.Unstructured, error) {
 		}
 		obj.SetResourceVersion(patched.GetResourceVersion())
 	}
-	answer, err := c.resource.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{
-		FieldManager: appsv1alpha1.FieldManagerHub, Force: true,
-	})
+	answer, err := applied(ctx, c.resource, obj, true)
 	if err != nil {
 		return nil, fmt.Errorf("applying: %w", err)
 	}
