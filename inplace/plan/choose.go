@@ -30,6 +30,10 @@ func (r *round) choose() {
 		case w.refused != "":
 			m.refusal = w.refused
 			r.refused = append(r.refused, m)
+		case quota > 0 && r.in.Fixed[m.pod.Name] != "":
+			// It keeps its place in the grant, and does not move into it yet.
+			quota--
+			r.fixed = append(r.fixed, m)
 		case quota <= 0 && target.Name != r.in.Update.Name:
 			// It is on the update revision and may stay there.
 		case quota <= 0:
@@ -120,7 +124,7 @@ func (r *round) recreateHopeless() {
 		return
 	}
 	for _, m := range r.members {
-		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless {
+		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless && r.in.Fixed[m.pod.Name] == "" {
 			why := "cannot be updated in place: " + m.proof.Missing
 			if r.strange(m, way{recreate: why}) {
 				continue
@@ -140,7 +144,7 @@ func (r *round) freeBudget() {
 	}
 	broken := 0
 	for _, m := range r.members {
-		held := m.pod.Down && !m.pod.InService() && slices.Contains(r.held, m)
+		held := m.pod.Down && !m.pod.InService() && r.in.Fixed[m.pod.Name] == "" && slices.Contains(r.held, m)
 		if m.chosen || m.active() && !m.pod.Available && !held {
 			// It moves, or may become available.
 			return
@@ -151,7 +155,7 @@ func (r *round) freeBudget() {
 	for i := 0; i < len(r.held) && broken > 0; i++ {
 		m := r.held[i]
 		w := r.ways.of(m.pod, target)
-		if !m.pod.Down || m.pod.InService() || w.refused != "" {
+		if !m.pod.Down || m.pod.InService() || w.refused != "" || r.in.Fixed[m.pod.Name] != "" {
 			continue
 		}
 		last := lastPlaced(r.blocked)

@@ -29,6 +29,8 @@ type member struct {
 	gone bool
 	// leaving is set for pods that were asked to go and are still there: they are not moved, and have no place in the grant.
 	leaving bool
+	// condemned has no slot, and stands in for no pod that has one.
+	condemned bool
 	// written is set for pods that scaling writes in this pass: nothing else is written to them.
 	written bool
 	// update is where it goes; without a target it stays.
@@ -99,6 +101,8 @@ type round struct {
 	refused []*member
 	held    []*member
 	blocked []*member
+	// fixed have a place in the grant and are not moved yet, as Intent.Fixed says.
+	fixed []*member
 	// ungated is the pod without a gate that was patched in service and is not proven; queued are those that wait for it.
 	ungated  *member
 	queued   []*member
@@ -149,11 +153,11 @@ func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 
 // population says of names what scaling does.
 type population struct {
-	gone, leaving, written map[string]bool
+	gone, leaving, written, condemned map[string]bool
 }
 
 func readPopulation(p *inplace.Population) population {
-	out := population{gone: map[string]bool{}, leaving: map[string]bool{}, written: map[string]bool{}}
+	out := population{gone: map[string]bool{}, leaving: map[string]bool{}, written: map[string]bool{}, condemned: map[string]bool{}}
 	for i := range p.Deletes {
 		out.gone[p.Deletes[i].Name] = true
 	}
@@ -164,6 +168,9 @@ func readPopulation(p *inplace.Population) population {
 			out.leaving[x.Name] = true
 		}
 	}
+	for _, name := range p.Condemned {
+		out.condemned[name] = true
+	}
 	for _, name := range p.Leaving {
 		out.leaving[name] = true
 	}
@@ -173,7 +180,7 @@ func readPopulation(p *inplace.Population) population {
 // mark notes what scaling does with one pod.
 func (p *population) mark(m *member) {
 	name := m.pod.Name
-	m.gone, m.written = p.gone[name], p.written[name]
+	m.gone, m.written, m.condemned = p.gone[name], p.written[name], p.condemned[name]
 	m.leaving = p.leaving[name] || m.state() == hooks.PreparingDelete && !m.written
 }
 
@@ -203,6 +210,9 @@ func (r *round) count() {
 	}
 	t.absent = max(r.in.Replicas-there, 0)
 	t.absentNew = max(t.absent-max(r.in.Partition-(t.older-transit), 0), 0)
+	if told := r.in.Population.AbsentNew; told != nil {
+		t.absentNew = min(max(*told, 0), t.absent)
+	}
 	r.bare = t.available - (r.in.Replicas - r.in.MaxUnavailable)
 	r.room = r.bare - t.restarting
 	r.serving = r.room + t.held
@@ -212,7 +222,7 @@ func (r *round) countOne(m *member) {
 	t := &r.tally
 	updated := m.pod.Revision == r.in.Update.Name
 	// One that is brought into PreparingDelete counts as down from now on.
-	t.available += one(m.pod.Available && !(m.leaving && m.written))
+	t.available += one(m.pod.Available && !m.condemned && !(m.leaving && m.written))
 	t.begun += one(!updated && (m.begun() || m.state() == hooks.PreparingDelete))
 	t.leaving += one(updated && m.leaving)
 	if m.stays() {
@@ -224,7 +234,7 @@ func (r *round) countOne(m *member) {
 	}
 	if m.pod.Gate == inplace.GateNone && m.unsettled() {
 		// Its containers may go down at any moment, and nothing says when.
-		t.restarting += one(m.pod.Available)
+		t.restarting += one(m.pod.Available && !m.condemned)
 		if r.ungated == nil || m.pod.Name < r.ungated.pod.Name {
 			r.ungated = m
 		}

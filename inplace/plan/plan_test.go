@@ -304,7 +304,7 @@ func TestB143SummaryIsWhatWasSeen(t *testing.T) {
 	p := pods("NNC x u d O n t f")
 	got := plan.Next(in, p, now).Summary
 	want := inplace.Summary{
-		Replicas: 8, Ready: 4, Available: 4, Updated: 4, UpdatedReady: 3, UpdatedAvailable: 3, ExpectedUpdated: 7, Asked: 5, InPlace: 3, Recreated: 1,
+		Replicas: 8, Ready: 4, Available: 4, Updated: 4, UpdatedReady: 3, UpdatedAvailable: 3, Current: 3, ExpectedUpdated: 7, Asked: 5, InPlace: 3, Recreated: 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

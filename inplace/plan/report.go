@@ -73,6 +73,10 @@ func (r *round) holds() []inplace.Hold {
 		add(inplace.HoldBudget, len(r.queued), fmt.Sprintf("%s: without the readiness gate InPlaceUpdateReady pods are patched in service, one at a time",
 			pods(len(r.queued), "waits", "wait")))
 	}
+	if len(r.fixed) > 0 {
+		add(inplace.HoldClaim, len(r.fixed), fmt.Sprintf("%s not moved yet; %s: %s",
+			pods(len(r.fixed), "is", "are"), r.fixed[0].pod.Name, r.in.Fixed[r.fixed[0].pod.Name]))
+	}
 	out = append(out, r.waits()...)
 	return append(out, slices.DeleteFunc(slices.Clone(r.in.Population.Holds), func(h inplace.Hold) bool {
 		return h.Kind == inplace.HoldHook && told[h.Because]

@@ -53,6 +53,7 @@ func (r *round) summary() inplace.Summary {
 }
 
 func (r *round) countUpdated(s *inplace.Summary, m *member) {
+	s.Current += one(m.proof.Done && m.pod.Revision != "" && m.pod.Revision == r.in.Current.Name)
 	if m.pod.Revision != r.in.Update.Name {
 		return
 	}

@@ -2,6 +2,7 @@ package podwriter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -38,6 +40,40 @@ func (w *Writer) createClaims(ctx context.Context, claims []*unstructured.Unstru
 		}
 	}
 	return made, true, nil
+}
+
+// patchClaim changes exactly the version of a claim that was judged. What the API server refuses (a class that allows no
+// expansion, a quota) is an error with its words: nothing else waits for it here.
+func (w *Writer) patchClaim(ctx context.Context, p inplace.ClaimPatch, t *track) error {
+	if p.UID == "" || p.ResourceVersion == "" {
+		return fmt.Errorf("changing claim %s/%s: no UID or resourceVersion to hold it to", p.Namespace, p.Name)
+	}
+	metadata := map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion}
+	if p.Owners != nil {
+		metadata["ownerReferences"] = p.Owners
+	}
+	body := map[string]any{"metadata": metadata}
+	if p.Request != nil {
+		body["spec"] = map[string]any{"resources": map[string]any{"requests": corev1.ResourceList{corev1.ResourceStorage: *p.Request}}}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("changing claim %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	claim := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	err = w.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, data), client.FieldOwner(appsv1alpha1.FieldManagerMember))
+	switch {
+	case err == nil:
+		t.wroteClaim(&t.result.ClaimsPatched, written(claim))
+		return nil
+	case changed(err):
+		t.count(&t.result.Conflicts)
+		return nil
+	default:
+		t.unsure(&t.result.UnsureClaims, err, p.Ref)
+		return fmt.Errorf("changing claim %s/%s: %w", p.Namespace, p.Name, err)
+	}
 }
 
 // deleteClaims deletes the claims of a pod whose deletion was accepted; each is tried.

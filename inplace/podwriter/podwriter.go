@@ -36,6 +36,8 @@ type Result struct {
 	// Created, Patched and Deleted count pods, ClaimsCreated and ClaimsDeleted claims.
 	Created, Patched, Deleted    int
 	ClaimsCreated, ClaimsDeleted int
+	// ClaimsPatched counts claims whose owners or requests were changed.
+	ClaimsPatched int
 	// Conflicts counts patches and deletes whose pod had changed or gone, AlreadyExists the creates that found their pod
 	// there. Neither is an error: the next observation decides anew.
 	Conflicts     int
@@ -79,7 +81,7 @@ func New(c client.Client) *Writer {
 	return &Writer{client: c}
 }
 
-// Do carries out a decision: patches in parallel, then deletes, deletes of claims, and creates in slow-start batches (1, 2,
+// Do carries out a decision: patches of claims, and then of pods, in parallel, then deletes, deletes of claims, and creates in slow-start batches (1, 2,
 // 4, ...) that stop at the first batch with a failure. It goes on after a failed patch and returns what was done beside the
 // joined errors. Creates in a namespace that is being deleted stop and are no error: the workload goes with it.
 //
@@ -87,6 +89,7 @@ func New(c client.Client) *Writer {
 // without a pod, never a pod without its claim.
 func (w *Writer) Do(ctx context.Context, d inplace.Decision) (Result, error) {
 	t := &track{}
+	claimed := parallel(len(d.ClaimPatches), func(i int) error { return w.patchClaim(ctx, d.ClaimPatches[i], t) })
 	patched := parallel(len(d.Patches), func(i int) error { return w.patch(ctx, d.Patches[i], t) })
 	deleted := slowStart(len(d.Deletes), func(i int) error { return w.delete(ctx, d.Deletes[i], t) })
 	dropped := slowStart(len(d.ClaimDeletes), func(i int) error { return w.deleteClaim(ctx, d.ClaimDeletes[i].Ref, t) })
@@ -94,7 +97,7 @@ func (w *Writer) Do(ctx context.Context, d inplace.Decision) (Result, error) {
 	if errors.Is(created, errNamespaceEnds) {
 		created = nil
 	}
-	return t.result, errors.Join(patched, deleted, dropped, created)
+	return t.result, errors.Join(claimed, patched, deleted, dropped, created)
 }
 
 // errNamespaceEnds stops creating pods in a namespace that is being deleted.

@@ -174,38 +174,14 @@ func held2(r Result, kind inplace.HoldKind) string {
 	return strings.Join(out, "\n")
 }
 
-// next does what the reconciler is to do with a Result: who should exist, then who moves. What the engine does not know yet
-// (DESIGN.md, wanted) stands in here: condemned pods that are available are taken off the budget, and pods in Fixed are not
-// written.
+// next does what the adapter and the reconciler do: who should exist, then who moves.
 func next(in Input) (Result, inplace.Decision) {
 	r := Scale(in)
 	intent := in.Intent
-	intent.RecreateOnly = Outdated(in.Templates, in.Pods)
+	intent.RecreateOnly, intent.Fixed = Outdated(in.Templates, in.Pods), r.Fixed
 	intent.Population = r.Population
-	goes := map[string]bool{}
-	for _, x := range r.Deletes {
-		goes[x.Name] = true
-	}
-	for _, x := range r.Patches {
-		goes[x.Name] = true
-	}
-	for i := range in.Pods {
-		p := &in.Pods[i]
-		if p.Active() && p.Available && !goes[p.Name] && slices.Contains(r.Condemned, p.Name) {
-			intent.MaxUnavailable--
-		}
-	}
-	d := engine.Next(intent, in.Pods, in.Now)
-	fixed := func(name string) bool { return r.Fixed[name] != "" }
-	d.Patches = slices.DeleteFunc(d.Patches, func(x inplace.Patch) bool {
-		return fixed(x.Name) && (x.Kind == inplace.PatchDrain || x.Kind == inplace.PatchUpdate)
-	})
-	scaled := map[string]bool{}
-	for _, x := range r.Deletes {
-		scaled[x.Name] = true
-	}
-	d.Deletes = slices.DeleteFunc(d.Deletes, func(x inplace.Delete) bool { return fixed(x.Name) && !scaled[x.Name] })
-	return r, d
+	intent.Population.Condemned, intent.Population.AbsentNew, intent.Population.ClaimPatches = r.Condemned, &r.AbsentNew, r.ClaimPatches
+	return r, engine.Next(intent, in.Pods, in.Now)
 }
 
 // moving are the pods that a decision moves, in its order, without those that scaling deletes.
