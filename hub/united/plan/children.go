@@ -129,12 +129,13 @@ func (p *pass) existing(pl *place) {
 	case !pl.held && !p.underWay():
 		p.push(pl, c, pl.target, p.partitionOf(pl, c), "it goes back to the completed template")
 		p.judge(pl)
-	case !pl.held && pl.empty():
-		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold.
+	case !pl.held && pl.none():
+		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold. So
+		// one that is just being scaled to 0 does not get the template either.
 		p.holdChild(pl)
-		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh
+		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh && pl.empty()
 		if !p.delivered(pl, pl.childTarget()) {
-			pl.say(stateCurrent, "it has no pods; it gets the template when the release is finished")
+			pl.say(stateCurrent, "it is to have no pods; it gets the template when the release is finished")
 		}
 	case !pl.held && c.Report.Fresh:
 		p.push(pl, c, pl.target, p.partitionOf(pl, c), fmt.Sprintf("%d of its pods may move", pl.grant))
@@ -145,6 +146,12 @@ func (p *pass) existing(pl *place) {
 	default:
 		p.holdChild(pl)
 	}
+}
+
+// none is true when there are to be no pods, whatever there is now.
+func (pl *place) none() bool {
+	r := &pl.child.Report
+	return pl.replicas == 0 && (len(r.ScaledBy) == 0 || ptr.Deref(r.SpecReplicas, 1) == 0)
 }
 
 // empty is true when there is nothing to update, and nothing to prove a template with.

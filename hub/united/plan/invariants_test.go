@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
 // TestReleases runs random releases with everything that goes wrong on the way: caches that show the past, plans that
@@ -37,6 +40,11 @@ func release(t *testing.T, seed uint64) {
 	ud.Spec.Replicas = new(int32(1 + r.IntN(20)))
 	w := newWorld(&failure{TB: t, seed: seed}, ud)
 	w.randomPartitions(r, names)
+	d := dresser{r: r, kinds: []string{"cloneSet"}}
+	if seed%2 == 1 {
+		d.kinds = []string{"cloneSet", "deployment", []string{"statefulSet", "advancedStatefulSet"}[r.IntN(2)]}
+		d.dress(w.ud, "web:1", 0)
+	}
 	w.run()
 	image := 1
 	var late []Push
@@ -44,9 +52,10 @@ func release(t *testing.T, seed uint64) {
 		switch r.IntN(14) {
 		case 0:
 			image++
-			setImage(w.ud, fmt.Sprintf("web:%d", image))
+			d.dress(w.ud, fmt.Sprintf("web:%d", image), image)
 		case 1:
-			setImage(w.ud, fmt.Sprintf("web:%d", 1+r.IntN(image)))
+			n := 1 + r.IntN(image)
+			d.dress(w.ud, fmt.Sprintf("web:%d", n), n)
 		case 2, 3:
 			w.randomPartitions(r, names)
 		case 4:
@@ -60,6 +69,7 @@ func release(t *testing.T, seed uint64) {
 			m := w.members[names[r.IntN(len(names))]]
 			if c := w.child(m.name); c != nil && r.IntN(2) == 0 {
 				delete(m.children, c.key())
+				delete(w.had, m.name)
 			}
 		case 7:
 			m := w.members[names[r.IntN(len(names))]]
@@ -89,6 +99,7 @@ func release(t *testing.T, seed uint64) {
 			}
 		}
 		w.check()
+		w.checkServed()
 		w.now = w.now.Add(time.Duration(r.IntN(2000)) * time.Millisecond)
 	}
 	for _, n := range names {
@@ -98,9 +109,31 @@ func release(t *testing.T, seed uint64) {
 	partitions(w.ud, zero(names))
 	w.run()
 	s := &w.ud.Status
+	for _, n := range names {
+		if got := w.kindsAt(n); !slices.Equal(got, KindsOf([]appsv1alpha1.SubsetTemplate{w.ud.Spec.Template})) {
+			t.Fatalf("seed %d: everything is granted and %s has %v", seed, n, got)
+		}
+	}
 	if s.CurrentRevision != s.UpdatedRevision || s.UpdatedReplicas != *w.ud.Spec.Replicas || s.Replicas != *w.ud.Spec.Replicas {
 		t.Fatalf("seed %d: everything is granted and it ended at %+v", seed, s)
 	}
+}
+
+// dresser writes templates. Half of the releases stay with one kind; in the others each image has a kind of its own, in
+// some of them the kind alone differs.
+type dresser struct {
+	r     *rand.Rand
+	kinds []string
+}
+
+func (d dresser) dress(ud *appsv1alpha1.UnitedDeployment, image string, n int) {
+	if len(d.kinds) == 1 {
+		setImage(ud, image)
+		return
+	}
+	kind := d.kinds[n%len(d.kinds)]
+	templateSpec(ud, kind, fmt.Sprintf(`{"template":{"metadata":{"labels":{"app":%q},"annotations":{"of":%q}},"spec":{"containers":[{"name":"web","image":%q}]}}}`,
+		ud.Name, kind, image))
 }
 
 func zero(names []string) map[string]string {

@@ -37,6 +37,8 @@ type world struct {
 	// maxGrant is the largest stored grant, by subset and subset revision; everCompleted are revisions that need none.
 	maxGrant      map[string]int32
 	everCompleted map[string]bool
+	// had are the members that had a child, unless somebody deleted it by hand.
+	had map[string]bool
 }
 
 // member is one cluster.
@@ -73,7 +75,7 @@ func newWorld(tb testing.TB, ud *appsv1alpha1.UnitedDeployment) *world {
 	tb.Helper()
 	w := &world{
 		t: tb, ud: ud, members: map[string]*member{}, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC),
-		writes: map[string]int{}, maxGrant: map[string]int32{}, everCompleted: map[string]bool{},
+		writes: map[string]int{}, maxGrant: map[string]int32{}, everCompleted: map[string]bool{}, had: map[string]bool{},
 	}
 	w.seenAt = w.now.Add(-time.Hour)
 	ud.UID, ud.Generation, ud.Namespace = "ud-uid", 1, "demo"
@@ -333,8 +335,8 @@ func (c *cloneSet) agent() {
 		i := slices.IndexFunc(c.pods, func(r string) bool { return r != c.update })
 		c.pods[i] = c.update
 	}
-	if c.count(c.update) == int32(len(c.pods)) {
-		c.current = c.update
+	if old == 0 && c.count(c.update) == int32(len(c.pods)) {
+		c.current = c.update // with a partition the old revision stays the one that more pods would get
 	}
 }
 
@@ -396,6 +398,20 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// checkServed holds that a place that has had a child has one, whatever its kind.
+func (w *world) checkServed() {
+	w.t.Helper()
+	for _, s := range w.ud.Spec.Topology.Subsets {
+		there := slices.ContainsFunc(sortedKeys(w.members[s.Cluster].children), func(key string) bool {
+			return w.members[s.Cluster].children[key].subset == s.Name
+		})
+		if !there && w.had[s.Name] {
+			w.t.Fatalf("subset %s had a child and has none", s.Name)
+		}
+		w.had[s.Name] = there
+	}
 }
 
 // check holds the one promise: pods of a revision that was never completed are never more than its largest grant.
