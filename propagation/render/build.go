@@ -28,6 +28,9 @@ func child(in Input) (*unstructured.Unstructured, error) {
 	if err := stampSpec(spec, in); err != nil {
 		return nil, err
 	}
+	if err := matched(spec, in); err != nil {
+		return nil, err
+	}
 	if err := place(spec, in); err != nil {
 		return nil, fmt.Errorf("placing the partition: %w", err)
 	}

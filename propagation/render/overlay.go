@@ -143,6 +143,9 @@ func patched(pod map[string]any, patch []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the subset's patch: %w", err)
 	}
+	if err := harmless(p); err != nil {
+		return nil, err
+	}
 	meta, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of pod templates: %w", err)

@@ -218,9 +218,10 @@ func TestKindDriftIsTakenBack(t *testing.T) {
 			list := field(live, "spec", "template", "spec", "containers").([]any)
 			return list[0].(map[string]any)["image"] == "web:1" && live.GetAnnotations()["theirs"] == "x", fmt.Sprint(list[0])
 		})
-		if out := h.settle(t, i, outbox.StateDone); !slices.ContainsFunc(out.TookBack, func(f changeset.Taken) bool { return f.Manager == "kubectl-edit" }) {
-			t.Errorf("nobody is named: %+v", out)
-		}
+		eventually(t, "who edited it is named", func() (bool, string) {
+			out, _ := h.box.Outcome(i.Key())
+			return slices.ContainsFunc(out.TookBack, func(f changeset.Taken) bool { return f.Manager == "kubectl-edit" }), fmt.Sprintf("%+v", out)
+		})
 	})
 }
 

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+)
+
+// identityLabels are labels of pods that controllers write to find them again.
+func identityLabels() []string {
+	return []string{
+		appsv1alpha1.LabelSubsetName, appsv1alpha1.LabelSubsetRevision,
+		"pod-template-hash", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
+	}
+}
+
+// harmless refuses a subset's patch that writes, or takes away, a label by which a controller finds its pods.
+func harmless(patch map[string]any) error {
+	meta, err := childMap(patch, "metadata")
+	if err != nil {
+		return fmt.Errorf("the subset's patch: %w", err)
+	}
+	written, err := childMap(meta, "labels")
+	if err != nil {
+		return fmt.Errorf("the subset's patch: metadata: %w", err)
+	}
+	for _, name := range identityLabels() {
+		if _, ok := written[name]; ok {
+			return fmt.Errorf("the subset's patch writes metadata.labels[%q], by which pods are found: remove it from the patch", name)
+		}
+	}
+	return nil
+}
+
+// matched refuses a patch that takes the pods from the child's selector. A template whose own labels do not match is left
+// to the member, which refuses it and names both.
+func matched(spec map[string]any, in Input) error {
+	if in.Selector == nil || len(in.Overlay.Patch) == 0 {
+		return nil
+	}
+	sel, err := metav1.LabelSelectorAsSelector(in.Selector)
+	if err != nil {
+		return fmt.Errorf("reading spec.selector: %w", err)
+	}
+	bare, err := overlaid(in.Workload, Overlay{})
+	if err != nil {
+		return err
+	}
+	plain := podLabels(bare["spec"].(map[string]any))
+	plain[appsv1alpha1.LabelSubsetName] = in.Subset
+	plain[appsv1alpha1.LabelSubsetRevision] = in.Revision
+	if patched := podLabels(spec); sel.Matches(plain) && !sel.Matches(patched) {
+		return fmt.Errorf("the patch of subset %s changes the pods' label %s, by which spec.selector finds them: remove it from the patch",
+			in.Subset, strings.Join(changed(plain, patched, in.Selector), ", "))
+	}
+	return nil
+}
+
+// changed are the labels of the selector that differ, sorted.
+func changed(before, after labels.Set, sel *metav1.LabelSelector) []string {
+	var out []string
+	add := func(name string) {
+		if before[name] != after[name] || before.Has(name) != after.Has(name) {
+			out = append(out, name)
+		}
+	}
+	for name := range sel.MatchLabels {
+		add(name)
+	}
+	for _, e := range sel.MatchExpressions {
+		add(e.Key)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// podLabels are the labels of the pod template of a workload's spec; what is no text is left out.
+func podLabels(spec map[string]any) labels.Set {
+	out := labels.Set{}
+	pod, _ := spec["template"].(map[string]any)
+	meta, _ := pod["metadata"].(map[string]any)
+	own, _ := meta["labels"].(map[string]any)
+	for name, v := range own {
+		if s, ok := v.(string); ok {
+			out[name] = s
+		}
+	}
+	return out
+}
