@@ -162,7 +162,7 @@ func (pl *place) empty() bool {
 
 // holdChild re-applies what the child holds, with the hold beside it.
 func (p *pass) holdChild(pl *place) {
-	r, ok := p.book.of(p.names, pl.name, held{pl.child.Report.SubsetRevision, pl.child.Report.Kind}, pl.present)
+	r, ok := p.heldTemplate(pl, pl.child)
 	if !ok {
 		pl.say(stateHeld, fmt.Sprintf("held; it carries revision %q, which this hub has no template of, so it is left as it is",
 			pl.child.Report.SubsetRevision))
@@ -170,6 +170,18 @@ func (p *pass) holdChild(pl *place) {
 	}
 	p.push(pl, pl.child, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
 	p.judge(pl)
+}
+
+// heldTemplate is what a held child is re-applied with: what it carries. One that has no pods carries nothing that could
+// be held: the pods that it gets are of the completed template, if that is of its kind.
+func (p *pass) heldTemplate(pl *place, c *Child) (rendered, bool) {
+	if c.Report.Fresh && c.Report.Replicas == 0 && ptr.Deref(c.Report.SpecReplicas, 1) == 0 {
+		done, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+		if err == nil && done.kind() == c.Report.Kind {
+			return done, true
+		}
+	}
+	return p.book.of(p.names, pl.name, held{c.Report.SubsetRevision, c.Report.Kind}, pl.present)
 }
 
 // partitionOf is the partition that lets the grant go, and no more.

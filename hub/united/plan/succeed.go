@@ -91,8 +91,7 @@ func (p *pass) keep(pl *place) {
 		if c.Unreadable != "" || c.Report.Deleting {
 			continue
 		}
-		r, ok := p.book.of(p.names, pl.name, held{c.Report.SubsetRevision, c.Report.Kind}, pl.present)
-		if ok {
+		if r, ok := p.heldTemplate(pl, c); ok {
 			p.push(pl, c, r, render.Partition{Hold: true}, "it stays until a child of the new kind has taken over")
 		}
 	}
