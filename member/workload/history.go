@@ -17,6 +17,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/defaults"
 	"github.com/underway-dev/underway/inplace/revision"
 )
 
@@ -110,9 +111,14 @@ func (s *observation) pastAndPresent() revision.History {
 		Owner: s.obj.GetName(), Template: s.wanted.Template, Limit: s.wanted.HistoryLimit,
 		CollisionCount: s.wanted.Status.CollisionCount, Taken: s.book.revisionsTaken,
 	}
+	written := s.written()
 	for _, name := range slices.Sorted(maps.Keys(s.revisions)) {
 		cr := s.revisions[name]
-		h.Existing = append(h.Existing, revision.Stored{Name: name, Number: cr.Revision, Data: cr.Data.Raw})
+		stored := revision.Stored{Name: name, Number: cr.Revision, Data: cr.Data.Raw}
+		if name == written.name {
+			stored.Data = written.data
+		}
+		h.Existing = append(h.Existing, stored)
 	}
 	used := map[string]bool{s.wanted.Status.CurrentRevision: true}
 	for i := range s.pods {
@@ -123,6 +129,42 @@ func (s *observation) pastAndPresent() revision.History {
 	}
 	h.InUse = slices.Sorted(maps.Keys(used))
 	return h
+}
+
+// sameTemplate is the adopted revision that is the present template with its defaults written out, and that template as data.
+type sameTemplate struct {
+	name string
+	data []byte
+	// It was looked for at this generation of the object, among so many revisions.
+	generation int64
+	among      int
+}
+
+// written finds the adopted revision that the present template is up to defaults: apps/v1 and OpenKruise's webhook store
+// them, and pods that are taken over would be restarted for nothing. A revision that has exactly this template comes first.
+func (s *observation) written() sameTemplate {
+	known := &s.book.written
+	if known.generation == s.obj.GetGeneration() && known.among == len(s.revisions) {
+		return *known
+	}
+	*known = sameTemplate{generation: s.obj.GetGeneration(), among: len(s.revisions)}
+	born, newest := s.obj.GetCreationTimestamp(), int64(-1)
+	for name, cr := range s.revisions {
+		template, err := revision.Decode(cr.Data.Raw)
+		if err != nil {
+			continue
+		}
+		if revision.Equal(template, s.wanted.Template) {
+			known.name, known.data = "", nil
+			break
+		}
+		if cr.CreationTimestamp.Before(&born) && cr.Revision > newest && defaults.Equal(template, s.wanted.Template) {
+			if data, err := revision.Encode(s.wanted.Template); err == nil {
+				known.name, known.data, newest = name, data, cr.Revision
+			}
+		}
+	}
+	return *known
 }
 
 // oldest is the first revision that was ever stored for this object; those that were adopted are older than it.

@@ -39,6 +39,8 @@ type book struct {
 	takenAt map[string]time.Time
 	// revisionsTaken are names of ControllerRevisions that are not ours, by a live read.
 	revisionsTaken []string
+	// written is the adopted revision of the present template.
+	written sameTemplate
 	// planned is the last plan of the history, nil before the first.
 	planned *planned
 	// seen is the revision that each active pod was last proven to run at the last pass, nil before the first.

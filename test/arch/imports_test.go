@@ -17,7 +17,7 @@ const module = "github.com/underway-dev/underway/"
 func pure() []string {
 	return []string{
 		"inplace", "inplace/revision", "inplace/imagediff", "inplace/partition", "inplace/podview", "inplace/order",
-		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "member/cloneset/plan", "member/statefulset/plan",
+		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "inplace/defaults", "member/cloneset/plan", "member/statefulset/plan",
 		"hub/check", "hub/subset", "hub/united/plan", "hub/screen",
 		"propagation/render", "propagation/changeset", "propagation/feedback",
 	}
