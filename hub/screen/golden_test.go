@@ -91,6 +91,13 @@ func TestTree(t *testing.T) {
 				s.SubsetStatuses[i].State, s.SubsetStatuses[i].Message = "Current", ""
 			}
 		}},
+		"a-change-of-kind": {state: screen.StateHeld, change: func(ud *appsv1alpha1.UnitedDeployment) {
+			for i := range ud.Status.SubsetStatuses {
+				ud.Status.SubsetStatuses[i].Kind = "CloneSet.apps.kruise.io"
+			}
+			eu := &ud.Status.SubsetStatuses[0]
+			eu.Kind, eu.State, eu.Message = "Deployment.apps", "Current", ""
+		}},
 		"first-install-needs-no-grant": {state: screen.StateCurrent, change: func(ud *appsv1alpha1.UnitedDeployment) {
 			s := &ud.Status
 			s.CurrentRevision, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedInPlace, s.Conditions = s.UpdatedRevision, 24, 24, 0, nil

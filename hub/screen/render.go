@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -84,7 +85,12 @@ func (t Tree) counts() string {
 
 // table lays the rows out in columns; only the last one (why) is cut to the width.
 func (t Tree) table(style Style) []string {
-	header := []string{"SUBSET", "MEMBER", "GRANTED", "UPDATED", "READY", "IN PLACE"}
+	header := []string{"SUBSET", "MEMBER"}
+	kinds := t.severalKinds()
+	if kinds {
+		header = append(header, "KIND")
+	}
+	header = append(header, "GRANTED", "UPDATED", "READY", "IN PLACE")
 	if style.Wide {
 		header = append(header, "RECREATED", "PARTITION", "WORKLOAD")
 	}
@@ -94,9 +100,18 @@ func (t Tree) table(style Style) []string {
 		cells = append(cells, header)
 	}
 	for i, r := range t.Rows {
-		cells = append(cells, r.cells(i == len(t.Rows)-1, style))
+		row := r.cells(i == len(t.Rows)-1, style)
+		if kinds {
+			row = slices.Insert(row, 2, dash(r.Kind))
+		}
+		cells = append(cells, row)
 	}
 	return columns(cells, style)
+}
+
+// severalKinds is true while the subsets' children are not all of one kind: their kind is being changed.
+func (t Tree) severalKinds() bool {
+	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Kind != t.Rows[0].Kind })
 }
 
 func (r Row) cells(last bool, style Style) []string {
@@ -163,7 +178,7 @@ func colourOf(state string) string {
 		return "32"
 	case "Updating", "Returning", "Scaling", "Creating", "Held", "Waiting", "Leaving", "Pending":
 		return "33"
-	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "Blocked", "Broken":
+	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "NotServed", "Blocked", "Broken":
 		return "31"
 	default:
 		return ""

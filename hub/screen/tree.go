@@ -59,7 +59,9 @@ type Reason struct {
 
 // Row is one subset.
 type Row struct {
-	Subset, Member, Workload                  string
+	Subset, Member, Workload string
+	// Kind is the child's, as "<kind>.<group>".
+	Kind                                      string
 	Desired, Replicas, Granted, Updated       int32
 	UpdatedReady, Ready, Partition, Recreated int32
 	// InPlace is the number of pods updated in place, "?" when the member does not say.
@@ -96,7 +98,7 @@ func TreeOf(ud *appsv1alpha1.UnitedDeployment, frozen *Freeze, now time.Time) Tr
 
 func rowOf(s *appsv1alpha1.SubsetStatus, now time.Time) Row {
 	row := Row{
-		Subset: Clean(s.Name), Member: Clean(s.Cluster), Workload: Clean(s.Workload),
+		Subset: Clean(s.Name), Member: Clean(s.Cluster), Workload: Clean(s.Workload), Kind: Clean(s.Kind),
 		Desired: s.DesiredReplicas, Replicas: s.Replicas, Granted: s.Granted,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
 		Ready: s.ReadyReplicas, Partition: s.Partition,
@@ -150,7 +152,7 @@ func join(sep string, parts ...string) string {
 // and stop nothing by themselves.
 func blocking() []string {
 	return []string{
-		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionRemovalHeld, appsv1alpha1.ConditionPeerActive,
+		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionTemplateInvalid, appsv1alpha1.ConditionRemovalHeld, appsv1alpha1.ConditionPeerActive,
 		appsv1alpha1.ConditionConflict, appsv1alpha1.ConditionNotAllowed, appsv1alpha1.ConditionNamespaceMissing,
 		appsv1alpha1.ConditionRefused,
 	}
