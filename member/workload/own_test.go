@@ -175,3 +175,32 @@ func TestLedgerFollowsTheObject(t *testing.T) {
 		t.Errorf("gone %v, %d pages left", gone, len(l.books))
 	}
 }
+
+// TestLostPodsByName: a pod that went is known by its name until one of the name is there again.
+func TestLostPodsByName(t *testing.T) {
+	t.Parallel()
+	pod := func(name string, uid types.UID, revision string, phase inplace.Phase) inplace.Pod {
+		return inplace.Pod{Ref: inplace.Ref{Name: name, UID: uid}, Revision: revision, Phase: phase}
+	}
+	b := &book{}
+	look := func(missing int, pods ...inplace.Pod) {
+		b.follow(pods, missing, proven)
+		b.followNames(pods, missing)
+	}
+	look(1, pod("web-0", "a", "old", inplace.PhaseRunning), pod("web-1", "b", "old", inplace.PhaseRunning), pod("web-2", "c", "older", inplace.PhaseTerminating))
+	if diff := cmp.Diff(map[string]string{"web-2": "older"}, b.lostBy); diff != "" {
+		t.Error(diff)
+	}
+	look(2, pod("web-0", "a", "old", inplace.PhaseRunning))
+	if diff := cmp.Diff(map[string]string{"web-1": "old", "web-2": "older"}, b.lostBy); diff != "" {
+		t.Error(diff)
+	}
+	look(1, pod("web-0", "a", "old", inplace.PhaseRunning), pod("web-2", "d", "new", inplace.PhaseRunning))
+	if diff := cmp.Diff(map[string]string{"web-1": "old"}, b.lostBy); diff != "" {
+		t.Error(diff)
+	}
+	look(0, pod("web-0", "a", "old", inplace.PhaseRunning))
+	if len(b.lostBy) != 0 {
+		t.Errorf("who is not wanted any more is not lost: %v", b.lostBy)
+	}
+}

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{version: 1000}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&appsv1alpha1.CloneSet{}, &corev1.Pod{}).
+		WithStatusSubresource(&appsv1alpha1.CloneSet{}, &appsv1alpha1.StatefulSet{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				switch obj.GetObjectKind().GroupVersionKind().Kind {
