@@ -88,6 +88,8 @@ func TestNamedPodsJoinByName(t *testing.T) {
 			t.Errorf("%s: %v", name, pod.OwnerReferences)
 		}
 	}
+	// Then it gets its labels, and then the others come.
+	s.pass(6 * time.Second)
 	s.pass(6 * time.Second)
 	if pods := s.byName(); len(pods["other"].OwnerReferences) != 0 || len(pods["web-0"].OwnerReferences) != 1 {
 		t.Errorf("%v", slices.Sorted(maps.Keys(pods)))
