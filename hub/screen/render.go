@@ -178,7 +178,7 @@ func colourOf(state string) string {
 		return "32"
 	case "Updating", "Returning", "Scaling", "Creating", "Held", "Waiting", "Leaving", "Pending":
 		return "33"
-	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "NotServed", "Blocked", "Broken":
+	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "NotServed", "Stuck", "Blocked", "Broken":
 		return "31"
 	default:
 		return ""

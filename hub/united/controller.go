@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,6 +39,8 @@ import (
 type Members interface {
 	View(name string) (clusters.View, bool)
 	Children(member string, gvk schema.GroupVersionKind, owner types.NamespacedName) ([]*unstructured.Unstructured, bool)
+	// Client is for reads of what the hub does not cache.
+	Client(member string) (dynamic.Interface, error)
 	// Get reads an object from the member's API server.
 	Get(ctx context.Context, member string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error)
 }
@@ -103,6 +106,8 @@ type memory struct {
 	posted map[outbox.Key]string
 	// toldAt is, by object, the last write whose taken-back fields were told.
 	toldAt map[outbox.Key]time.Time
+	// shorts are the children that are short of ready pods.
+	shorts map[plan.Target]*short
 	// taken are names of revisions that belong to others.
 	taken []string
 }

@@ -61,6 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	r.observeChildren(seen)
+	r.observePods(ctx, seen)
 	seen.Deliveries = r.deliveries(m)
 	if r.Checker != nil {
 		seen.Checker, seen.Checks = true, r.Checker.Results(req.NamespacedName)
@@ -154,6 +155,7 @@ func (r *Reconciler) member(seen *observation, name string, mc *fleetv1alpha1.Me
 		out.Problem = "another cluster answers under its name: kubectl underway confirm cluster " + name
 	case view.Block == clusters.BlockIdentityTaken:
 		out.Problem = "it is a cluster that is registered under another name"
+	case out.Problem != "":
 	default:
 		return r.settle(seen, name)
 	}
@@ -171,6 +173,9 @@ func (r *Reconciler) readKinds(seen *observation, view clusters.View, out *plan.
 		}
 		got, known := kindOf(view, kind)
 		switch {
+		case got.Refused != "":
+			out.Problem = fmt.Sprintf("it does not let the hub read its %s: kubectl underway join %s --upgrade --kubeconfig FILE", kind.Resource, view.Name)
+			return false
 		case !known || (got.Served && !got.Synced):
 			return false
 		case !got.Served:

@@ -2,6 +2,7 @@ package united
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +38,9 @@ import (
 type members struct {
 	views    map[string]clusters.View
 	children map[string][]*unstructured.Unstructured
+	// pods answers for the pods of every member; lists counts the looks.
+	pods  dynamic.Interface
+	lists int
 }
 
 func (m *members) View(name string) (clusters.View, bool) {
@@ -51,6 +56,14 @@ func (m *members) Children(member string, gvk schema.GroupVersionKind, _ types.N
 		}
 	}
 	return out, true
+}
+
+func (m *members) Client(string) (dynamic.Interface, error) {
+	if m.pods == nil {
+		return nil, errors.New("no client")
+	}
+	m.lists++
+	return m.pods, nil
 }
 
 func (m *members) Get(_ context.Context, member string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error) {

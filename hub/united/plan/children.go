@@ -27,6 +27,7 @@ const (
 	stateNamespaceMissing = "NamespaceMissing"
 	stateNotServed        = "NotServed"
 	stateLeaving          = "Leaving"
+	stateStuck            = "Stuck"
 )
 
 // place decides what one subset is sent and what its status says. Nothing here looks at another subset.

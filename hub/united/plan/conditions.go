@@ -65,6 +65,7 @@ func (p *pass) setIf(kind, reason, message string) {
 func (p *pass) sayFields() {
 	p.setIf(appsv1alpha1.ConditionNotActedOn, "NotActedOnYet", prefixed("accepted and not acted on by this version: ", p.unacted))
 	p.setIf(appsv1alpha1.ConditionUnknownFields, "UnknownToThisBuild", prefixed("not known to this build, they travel all the same: ", p.unknown))
+	p.setIf(appsv1alpha1.ConditionDeprecatedFields, "Superseded", prefixed("honoured, and superseded by the field in brackets: ", p.United.Spec.Deprecated()))
 }
 
 func prefixed(prefix string, list []string) string {

@@ -18,14 +18,15 @@ type override struct {
 	NodeSelectorTerm *corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
 	Tolerations      []corev1.Toleration      `json:"tolerations,omitempty"`
 	Patch            *runtime.RawExtension    `json:"patch,omitempty"`
+	NodeSelector     *corev1.NodeSelector     `json:"nodeSelector,omitempty"`
 }
 
 func overrideOf(s *appsv1alpha1.SubsetPlace) override {
-	return override{NodeSelectorTerm: s.NodeSelectorTerm, Tolerations: s.Tolerations, Patch: s.Patch}
+	return override{NodeSelectorTerm: s.NodeSelectorTerm, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, Patch: s.Patch}
 }
 
 func (o override) overlay() render.Overlay {
-	out := render.Overlay{NodeSelectorTerm: o.NodeSelectorTerm, Tolerations: o.Tolerations}
+	out := render.Overlay{NodeSelectorTerm: o.NodeSelectorTerm, NodeSelector: o.NodeSelector, Tolerations: o.Tolerations}
 	if o.Patch != nil {
 		out.Patch = o.Patch.Raw
 	}
@@ -33,7 +34,7 @@ func (o override) overlay() render.Overlay {
 }
 
 func (o override) empty() bool {
-	return o.NodeSelectorTerm == nil && len(o.Tolerations) == 0 && o.Patch == nil
+	return o.NodeSelectorTerm == nil && o.NodeSelector == nil && len(o.Tolerations) == 0 && o.Patch == nil
 }
 
 // content is what a UnitedDeployment revision stores: both parts, so that any subset can be rendered from it.

@@ -24,7 +24,7 @@ func (p *pass) happened() {
 		appsv1alpha1.ConditionInvalid, appsv1alpha1.ConditionTemplateInvalid, appsv1alpha1.ConditionRefused, appsv1alpha1.ConditionConflict, appsv1alpha1.ConditionUnknownSubsets,
 		appsv1alpha1.ConditionNotAllowed, appsv1alpha1.ConditionNamespaceMissing, appsv1alpha1.ConditionRemovalHeld,
 		appsv1alpha1.ConditionStale, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
-		appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionHeld,
+		appsv1alpha1.ConditionDeprecatedFields, appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionHeld,
 	} {
 		p.appeared(kind)
 	}

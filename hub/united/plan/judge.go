@@ -34,6 +34,7 @@ func (p *pass) judge(pl *place) {
 	}
 	p.describe(pl, progress{carries: carries, whole: whole, sized: sized, free: free, granted: granted})
 	p.annotate(pl)
+	p.stuck(pl)
 	if scaled {
 		pl.entry.Message = strings.TrimPrefix(pl.entry.Message+"; ", "; ") +
 			fmt.Sprintf("%s scales it to %d on the member, so its partition is a percent", strings.Join(r.ScaledBy, ", "), live)

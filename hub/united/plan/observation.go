@@ -30,6 +30,8 @@ type Observation struct {
 	// known of the target's.
 	Checker bool
 	Checks  []check.Result
+	// Pods are those of children that have been short of ready pods for a while with nothing moving; see Short.
+	Pods map[Target][]Pod
 	// Deliveries say what became of what was posted.
 	Deliveries map[Target]Delivery
 	// Ending says what a deletion means; it is looked at only when the object is being deleted.
