@@ -162,7 +162,7 @@ func hinting() []string {
 	return []string{
 		appsv1alpha1.ConditionDeleting, appsv1alpha1.ConditionStale, appsv1alpha1.ConditionUnknownSubsets,
 		appsv1alpha1.ConditionHeld, appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionNotActedOn,
-		appsv1alpha1.ConditionUnknownFields,
+		appsv1alpha1.ConditionUnknownFields, appsv1alpha1.ConditionDeprecatedFields,
 	}
 }
 

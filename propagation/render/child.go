@@ -14,6 +14,8 @@ import (
 type Overlay struct {
 	// NodeSelectorTerm is added to every required node affinity term of the pods.
 	NodeSelectorTerm *corev1.NodeSelectorTerm
+	// NodeSelector has alternatives, of which one must hold; each is added to every required node affinity term.
+	NodeSelector *corev1.NodeSelector
 	// Tolerations are appended to the pods'.
 	Tolerations []corev1.Toleration
 	// Patch is a raw strategic merge patch on the pod template, applied last; empty for none.

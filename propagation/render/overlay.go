@@ -40,8 +40,15 @@ func overlay(pod map[string]any, o Overlay) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the pod template: %w", err)
 	}
-	if err := addTerm(spec, o.NodeSelectorTerm); err != nil {
-		return nil, fmt.Errorf("adding nodeSelectorTerm: %w", err)
+	if o.NodeSelectorTerm != nil {
+		if err := addTerms(spec, []corev1.NodeSelectorTerm{*o.NodeSelectorTerm}); err != nil {
+			return nil, fmt.Errorf("adding nodeSelectorTerm: %w", err)
+		}
+	}
+	if o.NodeSelector != nil {
+		if err := addTerms(spec, o.NodeSelector.NodeSelectorTerms); err != nil {
+			return nil, fmt.Errorf("adding nodeSelector: %w", err)
+		}
 	}
 	if err := addTolerations(spec, o.Tolerations); err != nil {
 		return nil, fmt.Errorf("adding tolerations: %w", err)
@@ -52,15 +59,23 @@ func overlay(pod map[string]any, o Overlay) (map[string]any, error) {
 	return patched(pod, o.Patch)
 }
 
-// addTerm puts the term's requirements into every required term: requirements in a term are ANDed, terms are ORed. A
-// template's empty term matches no node, so it is left as it is. No term adds no affinity.
-func addTerm(podSpec map[string]any, term *corev1.NodeSelectorTerm) error {
-	if term == nil || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-		return nil
+// addTerms lets pods go only where one of the alternatives holds as well: each is put into every required term of the
+// template, as requirements in a term are ANDed and terms are ORed. A template's empty term matches no node, so it is left
+// as it is. An empty alternative is none; no alternative adds no affinity.
+func addTerms(podSpec map[string]any, alternatives []corev1.NodeSelectorTerm) error {
+	var add []map[string]any
+	for i := range alternatives {
+		if len(alternatives[i].MatchExpressions)+len(alternatives[i].MatchFields) == 0 {
+			continue
+		}
+		term, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&alternatives[i])
+		if err != nil {
+			return fmt.Errorf("converting a term: %w", err)
+		}
+		add = append(add, term)
 	}
-	add, err := runtime.DefaultUnstructuredConverter.ToUnstructured(term)
-	if err != nil {
-		return fmt.Errorf("converting the term: %w", err)
+	if len(add) == 0 {
+		return nil
 	}
 	at := podSpec
 	for _, field := range []string{"affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"} {
@@ -75,44 +90,67 @@ func addTerm(podSpec map[string]any, term *corev1.NodeSelectorTerm) error {
 	if err != nil {
 		return err
 	}
-	if len(terms) == 0 {
-		at["nodeSelectorTerms"] = []any{add}
-		return nil
-	}
+	var out []any
 	for i := range terms {
-		if err := extendTerm(terms[i], add); err != nil {
+		both, err := extended(terms[i], add)
+		if err != nil {
 			return fmt.Errorf("nodeSelectorTerms[%d]: %w", i, err)
 		}
+		out = append(out, both...)
 	}
+	if len(terms) == 0 {
+		for _, term := range add {
+			out = append(out, term)
+		}
+	}
+	at["nodeSelectorTerms"] = out
 	return nil
 }
 
-func extendTerm(to any, add map[string]any) error {
+// extended is a term of the template with each of the alternatives added.
+func extended(term any, add []map[string]any) ([]any, error) {
+	out := make([]any, 0, len(add))
+	for _, alternative := range add {
+		both := runtime.DeepCopyJSONValue(term)
+		matchesNothing, err := extendTerm(both, alternative)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, both)
+		if matchesNothing {
+			break
+		}
+	}
+	return out, nil
+}
+
+// extendTerm adds an alternative's requirements to a term; one without requirements matches nothing, and stays so.
+func extendTerm(to any, add map[string]any) (matchesNothing bool, err error) {
 	have, ok := to.(map[string]any)
 	if !ok {
-		return fmt.Errorf("is %s, want an object", typeName(to))
+		return false, fmt.Errorf("is %s, want an object", typeName(to))
 	}
 	lists := map[string][]any{}
 	for _, field := range []string{"matchExpressions", "matchFields"} {
 		l, err := childList(have, field)
 		if err != nil {
-			return err
+			return false, err
 		}
 		lists[field] = l
 	}
 	if len(lists["matchExpressions"])+len(lists["matchFields"]) == 0 {
-		return nil
+		return true, nil
 	}
 	for field, l := range lists {
 		more, err := childList(add, field)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if len(more) > 0 {
 			have[field] = append(l, runtime.DeepCopyJSONValue(more).([]any)...)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 func addTolerations(podSpec map[string]any, tolerations []corev1.Toleration) error {

@@ -181,6 +181,39 @@ func TestChildNamesNoReplicasWhenSomebodyElseScales(t *testing.T) {
 	}
 }
 
+// TestA06NodeSelectorIsAlternatives: of the old field's terms one must hold, beside one of the template's.
+func TestA06NodeSelectorIsAlternatives(t *testing.T) {
+	t.Parallel()
+	zone := func(z string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{z}},
+		}}
+	}
+	two := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{zone("a"), {}, zone("b")}}
+	a, b := `{"key":"zone","operator":"In","values":["a"]}`, `{"key":"zone","operator":"In","values":["b"]}`
+	const own = `{"key":"own","operator":"Exists"}`
+	for name, tc := range map[string]struct{ template, want string }{
+		"alone":                      {`[]`, `[{"matchExpressions":[` + a + `]},{"matchExpressions":[` + b + `]}]`},
+		"beside the template's term": {`[{"matchExpressions":[` + own + `]}]`, `[{"matchExpressions":[` + own + `,` + a + `]},{"matchExpressions":[` + own + `,` + b + `]}]`},
+		"nothing stays nothing":      {`[{}]`, `[{}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := input(`{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":` + tc.template + `}}}}}}`)
+			in.Overlay.NodeSelector = two
+			var want any
+			if err := json.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			got := at(t, mustChild(t, in).Object, "spec", "template", "spec", "affinity", "nodeAffinity",
+				"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("terms (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestB163 is the subset's node selector term: AND within each of the template's terms, OR between them.
 func TestB163(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ spec:
 		Expect(err).To(MatchError(ContainSubstring("spec.topology.subsets[0].patch")))
 	})
 
-	PIt("A06 divides over zones by the old node selector, and fills in what the embedded StatefulSet lacks", func(ctx context.Context) {
+	It("A06 divides over zones by the old node selector, and fills in what the embedded StatefulSet lacks", func(ctx context.Context) {
 		nodes := nodesOf(ctx, "east")
 		for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodes[i]}}

@@ -393,4 +393,6 @@ const (
 	ConditionPeerActive = "PeerActive"
 	// ConditionUnknownFields is True while the template has fields this build does not know; they travel all the same.
 	ConditionUnknownFields = "UnknownFields"
+	// ConditionDeprecatedFields is True while the spec has fields that are honoured and have a successor; it names both.
+	ConditionDeprecatedFields = "DeprecatedFields"
 )

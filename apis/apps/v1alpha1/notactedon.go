@@ -70,19 +70,22 @@ func (inPlace *InPlaceUpdateStrategy) notActedOn(at string) []notActedOn {
 // NotActedOn lists the JSON paths of the fields that are set and not acted on yet, in the order of the type. What the
 // embedded workload spec asks for is not looked at: the member that runs it says so itself.
 func (s *UnitedDeploymentSpec) NotActedOn() []string {
-	rows := make([]notActedOn, 0, len(s.Topology.Subsets)+3)
+	return paths([]notActedOn{
+		{"spec.topology.subsetTemplates", len(s.Topology.SubsetTemplates) > 0},
+		{"spec.topology.scheduleStrategy.type", s.Topology.ScheduleStrategy.Type == ScheduleAdaptive},
+		{"spec.updateStrategy.type", s.UpdateStrategy.Type == StagedUpdateType},
+	})
+}
+
+// Deprecated lists the JSON paths of the fields that are set, honoured, and have a successor, which follows in brackets.
+func (s *UnitedDeploymentSpec) Deprecated() []string {
+	var out []string
 	for i := range s.Topology.Subsets {
-		rows = append(rows, notActedOn{
-			fmt.Sprintf("spec.topology.subsets[%d].nodeSelector", i), s.Topology.Subsets[i].NodeSelector != nil,
-		})
+		if s.Topology.Subsets[i].NodeSelector != nil {
+			out = append(out, fmt.Sprintf("spec.topology.subsets[%d].nodeSelector (nodeSelectorTerm)", i))
+		}
 	}
-	rows = append(
-		rows,
-		notActedOn{"spec.topology.subsetTemplates", len(s.Topology.SubsetTemplates) > 0},
-		notActedOn{"spec.topology.scheduleStrategy.type", s.Topology.ScheduleStrategy.Type == ScheduleAdaptive},
-		notActedOn{"spec.updateStrategy.type", s.UpdateStrategy.Type == StagedUpdateType},
-	)
-	return paths(rows)
+	return out
 }
 
 // marksInVain reports whether the hook takes pods out of service and never waits for anything.

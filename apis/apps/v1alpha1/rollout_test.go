@@ -164,7 +164,7 @@ topology:
   subsetTemplates: [{clusterSelector: {}}]
   subsets: [{name: a}, {name: b, nodeSelector: {nodeSelectorTerms: []}}]
 updateStrategy: {type: Staged}`, []string{
-			"spec.topology.subsets[1].nodeSelector", "spec.topology.subsetTemplates", "spec.topology.scheduleStrategy.type",
+			"spec.topology.subsetTemplates", "spec.topology.scheduleStrategy.type",
 			"spec.updateStrategy.type",
 		}},
 	} {
@@ -176,6 +176,13 @@ updateStrategy: {type: Staged}`, []string{
 			}
 			if diff := cmp.Diff(tc.want, spec.NotActedOn()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var deprecated []string
+			if name == "everything" {
+				deprecated = []string{"spec.topology.subsets[1].nodeSelector (nodeSelectorTerm)"}
+			}
+			if diff := cmp.Diff(deprecated, spec.Deprecated()); diff != "" {
+				t.Errorf("deprecated (-want +got):\n%s", diff)
 			}
 		})
 	}
