@@ -397,6 +397,7 @@ const (
 	// ConditionTemplateInvalid is True while API servers of members refuse the pod template of the spec: nothing of it is
 	// sent anywhere, and what runs goes on. The message names field, version and member.
 	ConditionTemplateInvalid = "TemplateInvalid"
-	// ConditionRemovalHeld is True while several subsets leave at once and nobody has confirmed it.
+	// ConditionRemovalHeld is True while several subsets leave at once, or one whose claims go with it, and nobody has
+	// confirmed it.
 	ConditionRemovalHeld = "RemovalHeld"
 )

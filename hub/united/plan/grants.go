@@ -20,7 +20,10 @@ import (
 func (p *pass) grants() {
 	p.openRelease()
 	if p.underWay() {
-		p.refused = cmp.Or(p.refusedChange(), p.refusal())
+		p.refused, p.refusedFor = p.refusedChange(), "CannotChange"
+		if p.refused == "" {
+			p.refused, p.refusedFor = p.refusal(), "InPlaceOnly"
+		}
 	}
 	manual := p.United.Spec.UpdateStrategy.ManualUpdate
 	if manual == nil {

@@ -71,11 +71,13 @@ type pass struct {
 	completed string
 	release   *appsv1alpha1.ReleaseStatus
 	refused   string
-	notes     []string
-	unsettled bool
-	leavers   []leaver
-	removal   string
-	removalOf string
+	// refusedFor is the reason of that in one word.
+	refusedFor string
+	notes      []string
+	unsettled  bool
+	leavers    []leaver
+	removal    string
+	removalOf  string
 }
 
 // site is a subset's name and its cluster.

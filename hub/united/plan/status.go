@@ -128,11 +128,7 @@ func (p *pass) conditions() {
 	p.setIf(appsv1alpha1.ConditionAllocation, "Corrected", strings.Join(p.notes, "; "))
 	p.setIf(appsv1alpha1.ConditionUnknownSubsets, "NoSuchSubset", prefixed("nothing moves for keys of partitions that name no subset: ", p.unknownKeys()))
 	if p.refused != "" {
-		reason := "CannotChange"
-		if p.refusedChange() == "" {
-			reason = "InPlaceOnly"
-		}
-		p.set(appsv1alpha1.ConditionRefused, reason, "nothing moves: "+p.refused)
+		p.set(appsv1alpha1.ConditionRefused, p.refusedFor, "nothing moves: "+p.refused)
 	} else {
 		p.setIf(appsv1alpha1.ConditionRefused, "RefusedByMember", p.inState(stateRefused))
 	}

@@ -42,7 +42,7 @@ func New(env *cli.Env) *cobra.Command {
 			"  cluster NAME   another cluster answers under the member's name (IdentityChanged)\n" +
 			"  hub            members carry newer intents than this hub remembers (HubBehind), or another hub of the same id\n" +
 			"                 writes (TwoHubs)\n" +
-			"  ud NAME        several subsets leave at once (RemovalHeld)",
+			"  ud NAME        several subsets leave at once, or claims go with one (RemovalHeld)",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usage(cmd, "say what: cluster NAME, hub or ud NAME")
@@ -112,7 +112,7 @@ func newUD(env *cli.Env) *cobra.Command {
 	o := &confirmer{env: env, flags: genericclioptions.NewConfigFlags(true)}
 	cmd := &cobra.Command{
 		Use:               "ud NAME",
-		Short:             "Accept that several subsets of a UnitedDeployment leave at once",
+		Short:             "Accept that subsets of a UnitedDeployment leave",
 		Example:           "  kubectl underway confirm ud web -n shop",
 		Args:              cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: cli.CompleteNames(env, o.flags, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment")),
