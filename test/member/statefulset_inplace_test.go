@@ -275,6 +275,26 @@ func TestSetSpecifiedDelete(t *testing.T) {
 	}
 }
 
+// TestSetMendsIdentity: labels of its identity that somebody took off a pod, or changed, come back, and the pod runs on.
+func TestSetMendsIdentity(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	s := p.Stateful("db", "app:v1", "replicas: 2\npodManagementPolicy: Parallel")
+	s.Ready(2, time.Minute)
+	before := kit.Identities(p.Pods())
+	p.Edit("db-1", `{metadata: {labels: {statefulset.kubernetes.io/pod-name: null, apps.kubernetes.io/pod-index: "7"}}}`)
+	p.Eventually(20*time.Second, func() string {
+		pod := p.Pods()["db-1"]
+		if pod == nil || pod.Labels[appsv1alpha1.LabelPodName] != "db-1" || pod.Labels[appsv1alpha1.LabelPodIndex] != "1" {
+			return "the labels are not back: " + kit.Text(pod)
+		}
+		return ""
+	})
+	s.Ready(2, 20*time.Second)
+	p.InPlace(before, 0)
+	p.idle()
+}
+
 // TestSetHooks: a set's pods go through the hooks as a CloneSet's do, in the order of their ordinals. A pod that waits to be
 // deleted goes with its claims, and when its ordinal is wanted again before, both stay.
 func TestSetHooks(t *testing.T) {

@@ -210,12 +210,21 @@ func (p place) again(was *unstructured.Unstructured) {
 func TestSetsAreAdopted(t *testing.T) {
 	t.Parallel()
 	const ours = "apps.kruise.io/v1beta1"
-	for version, restarts := range map[string]int32{ours: 1, "apps/v1": 0} {
-		t.Run(version, func(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version string
+		// shown: the manifest is what the API server showed, with the defaults of apps/v1 in its template.
+		shown    bool
+		restarts int32
+	}{
+		"ours":                        {ours, true, 1},
+		"Kubernetes' own, as shown":   {"apps/v1", true, 0},
+		"Kubernetes' own, as written": {"apps/v1", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
 			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(fmt.Appendf(nil, foundSet, version), &object.Object); err != nil {
+			if err := yaml.Unmarshal(fmt.Appendf(nil, foundSet, tc.version), &object.Object); err != nil {
 				t.Fatal(err)
 			}
 			object.SetNamespace(p.NS)
@@ -229,13 +238,17 @@ func TestSetsAreAdopted(t *testing.T) {
 			}
 			// The garbage collector looks for new kinds every 30 s.
 			p.Eventually(90*time.Second, func() string {
-				gone := p.unstructured(version, "StatefulSet", "db")
+				gone := p.unstructured(tc.version, "StatefulSet", "db")
 				if err := p.Cluster.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
 					return fmt.Sprintf("not gone: %v", err)
 				}
 				return ""
 			})
-			p.again(object)
+			if tc.shown {
+				p.again(object)
+			} else {
+				p.Make(fmt.Sprintf(foundSet, ours))
+			}
 			s := p.Set("db")
 			s.Merge("{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1}}}}")
 			s.Ready(3, time.Minute)
@@ -253,7 +266,7 @@ func TestSetsAreAdopted(t *testing.T) {
 			}
 			now := kit.Identities(p.Pods())
 			for name, pod := range p.Pods() {
-				if (now[name].UID == before[name].UID) != (version == ours) || kit.Restarts(pod) != restarts {
+				if (now[name].UID == before[name].UID) != (tc.version == ours) || kit.Restarts(pod) != tc.restarts {
 					t.Errorf("%s: same pod %t, restarted %d times", name, now[name].UID == before[name].UID, kit.Restarts(pod))
 				}
 				if !slices.Contains(gates(pod), string(appsv1alpha1.ConditionInPlaceUpdateReady)) {
