@@ -431,7 +431,7 @@ func TestB055(t *testing.T) {
 	t.Parallel()
 	for _, reuse := range []bool{true, false} {
 		in := withVolumes(t, strategies{replicas: 3, unavailable: 1}.input(t, "3N"), reuse)
-		in.Pods[0].Phase, in.Pods[0].GoneBy = inplace.PhaseTerminating, in.Now.Add(-lateAfter)
+		in.Pods[0].Phase, in.Pods[0].GoneBy = inplace.PhaseTerminating, in.Now.Add(-2*time.Minute)
 		got := Scale(in)
 		if told(got) != "create n; Scale 1" || idsOf(got)[0] != ID("uid", 3) {
 			t.Errorf("reuse %t: %q %v", reuse, told(got), idsOf(got))

@@ -2,12 +2,11 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/crowd"
 )
 
 const (
@@ -48,7 +47,7 @@ func (s *scaling) keepsClaims() bool {
 func (s *scaling) refused() []inplace.Pod {
 	var out []inplace.Pod
 	for i := range s.terminal {
-		if !slices.ContainsFunc(s.terminal[i].Containers, func(c inplace.Container) bool { return c.Known }) {
+		if crowd.NeverStarted(&s.terminal[i]) {
 			out = append(out, s.terminal[i])
 		}
 	}
@@ -78,7 +77,7 @@ func (s *scaling) tell() {
 	var late []*inplace.Pod
 	for i := range s.away {
 		p := &s.away[i]
-		left := s.late(p)
+		left := crowd.Late(p, s.Now)
 		if left <= 0 {
 			late = append(late, p)
 		} else if !p.GoneBy.IsZero() {
@@ -86,7 +85,7 @@ func (s *scaling) tell() {
 		}
 	}
 	if len(late) > 0 {
-		s.hold(inplace.HoldScale, len(late), stuck(late))
+		s.hold(inplace.HoldScale, len(late), crowd.Stuck(late)+". It is not waited for")
 	}
 	for _, m := range s.marks {
 		if m.asked || m.preparing && !m.restored {
@@ -94,21 +93,6 @@ func (s *scaling) tell() {
 		}
 	}
 	s.population.NoSuchPods = s.noSuchPods()
-}
-
-// stuck is a sentence about pods that should be gone.
-func stuck(late []*inplace.Pod) string {
-	first := late[0]
-	who := "pod " + first.Name
-	if more := len(late) - 1; more > 0 {
-		who = fmt.Sprintf("pods %s and %d more", first.Name, more)
-	}
-	why := "its node may be lost: when it is off for good, delete the pod with --force"
-	if len(first.Finalizers) > 0 {
-		why = "held by " + strings.Join(first.Finalizers, ", ")
-	}
-	return fmt.Sprintf("%s should have been gone by %s and %s terminating; %s. It is not waited for",
-		who, first.GoneBy.UTC().Format(time.RFC3339), map[bool]string{true: "is still", false: "are still"}[len(late) == 1], why)
 }
 
 // noSuchPods are the names in podsToDelete that no pod has, terminating ones included.

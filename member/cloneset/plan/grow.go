@@ -2,18 +2,12 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"time"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
-	"github.com/underway-dev/underway/inplace/hooks"
+	"github.com/underway-dev/underway/inplace/crowd"
 	"github.com/underway-dev/underway/inplace/podseed"
 )
-
-// perPass bounds the pods of one plan: what is left over is planned anew when these exist, so that a mistyped number of
-// replicas costs neither a long plan nor its memory.
-const perPass = 250
 
 // grow creates missing pods: first what the partition wants old, the rest new. Old pods still missing plus new pods
 // still granted are never fewer than the missing ones, so the rest is inside the grant:
@@ -38,7 +32,7 @@ func (s *scaling) grow(d Diff) {
 			PodName(s.Owner.Name, pending[0])))
 		s.awaken(pending)
 	}
-	for i := range min(now, perPass) {
+	for i := range min(now, crowd.PerPass) {
 		rev := s.Intent.Update
 		if i < d.ScaleUpOld {
 			rev = s.Intent.Current
@@ -66,16 +60,10 @@ func (s *scaling) pickID(free []string, i int) string {
 func (s *scaling) awaken(pending []string) {
 	for _, id := range pending {
 		for i := range s.ids.holders[id] {
-			s.later(s.late(s.ids.holders[id][i]))
+			s.later(crowd.Late(s.ids.holders[id][i], s.Now))
 		}
 	}
 }
-
-const (
-	// firstRetry and lastRetry bound the wait after a create that the API server refused; it doubles from one to the other.
-	firstRetry = 5 * time.Second
-	lastRetry  = 5 * time.Minute
-)
 
 // putOff reports whether creates wait: nodes refuse pods, or the API server refused the last create.
 func (s *scaling) putOff(missing int) bool {
@@ -88,11 +76,7 @@ func (s *scaling) putOff(missing int) bool {
 		return false
 	}
 	s.hold(inplace.HoldScale, missing, "pods cannot be created, which is tried again: "+s.Refused.Message)
-	wait := lastRetry
-	if doublings := max(s.Refused.Times-1, 0); doublings < 6 { //nolint:mnd // 5 s doubled six times is above five minutes
-		wait = firstRetry << doublings
-	}
-	left := s.Refused.Last.Add(wait).Sub(s.Now)
+	left := s.Refused.Wait(s.Now)
 	s.later(left)
 	return left > 0
 }
@@ -121,22 +105,10 @@ func (s *scaling) create(rev inplace.Revision, id string) bool {
 		s.hold(inplace.HoldScale, 1, err.Error())
 		return false
 	}
-	object.SetLabels(s.stateLabels(object.GetLabels()))
+	object.SetLabels(crowd.NewLabels(object.GetLabels(), s.Intent.Lifecycle))
 	s.ids.used[id] = true
 	s.population.Creates = append(s.population.Creates, inplace.Create{
 		Object: object, Revision: rev.Name, Claims: s.set.Missing(id, s.ids.claims), DropClaims: !s.Strategy.ReuseClaims, Because: because,
 	})
 	return true
-}
-
-// stateLabels are a new pod's labels: in a template, the label of a lifecycle state or a request to delete would make every
-// pod end as soon as it begins.
-func (s *scaling) stateLabels(labels map[string]string) map[string]string {
-	out := maps.Clone(labels)
-	delete(out, appsv1alpha1.LabelSpecifiedDelete)
-	delete(out, appsv1alpha1.LabelLifecycleState)
-	if state := hooks.New(s.Intent.Lifecycle); state != hooks.None {
-		out[appsv1alpha1.LabelLifecycleState] = string(state)
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/crowd"
 	"github.com/underway-dev/underway/inplace/revision"
 )
 
@@ -125,22 +126,10 @@ func (s *scaling) foreign(id string) bool {
 // leaves reports whether a pod will be gone soon: it is terminating and not late, or it has finished and is deleted now.
 func (s *scaling) leaves(p *inplace.Pod) bool {
 	if p.Phase == inplace.PhaseTerminating {
-		return s.late(p) > 0
+		return crowd.Late(p, s.Now) > 0
 	}
 	return p.Phase == inplace.PhaseTerminal &&
 		slices.ContainsFunc(s.population.Deletes, func(d inplace.Delete) bool { return d.Name == p.Name })
-}
-
-// lateAfter is how long after its grace period a terminating pod is told, and not waited for any more.
-const lateAfter = 2 * time.Minute
-
-// late is how long until a terminating pod is late, not positive when it is. One that does not say when its grace period
-// ends is never late.
-func (s *scaling) late(p *inplace.Pod) time.Duration {
-	if p.GoneBy.IsZero() {
-		return lateAfter
-	}
-	return p.GoneBy.Add(lateAfter).Sub(s.Now)
 }
 
 // ID is the n-th instance id of a CloneSet: 5 characters that anybody derives alike from its UID.
@@ -185,7 +174,7 @@ func (s *scaling) dropOrphans() {
 	}
 	slices.Sort(outdated)
 	s.population.Warnings = append(s.population.Warnings, fmt.Sprintf("%d claims of other volumeClaimTemplates have no pod any more "+
-		"and are kept: %s; delete those whose data is not needed", len(outdated), few(outdated)))
+		"and are kept: %s; delete those whose data is not needed", len(outdated), crowd.Few(outdated)))
 }
 
 func (s *scaling) dropClaims(claims []inplace.Claim) {
@@ -202,13 +191,4 @@ func (s *scaling) dropClaims(claims []inplace.Claim) {
 			Ref: c.Ref, Because: "its pod is gone and the scale strategy does not use claims again",
 		})
 	}
-}
-
-// few names the first three.
-func few(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

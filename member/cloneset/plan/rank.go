@@ -109,8 +109,3 @@ func restarts(p *inplace.Pod) int32 {
 	}
 	return n
 }
-
-// byKind orders holds: the kind's name, then the sentence, so that a status does not change without reason.
-func byKind(a, b inplace.Hold) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Because, b.Because))
-}

@@ -102,13 +102,13 @@ type scaling struct {
 	spareAvailable, spareServing, ready int
 	// surplus is how many pods more than wanted there are: deleting that many is a scale-in, whatever chose them.
 	surplus    int
-	waits      map[inplace.Hold]int
+	waits      crowd.Waits
 	population inplace.Population
 }
 
 func newScaling(in Input) *scaling {
 	s := &scaling{
-		Input: in, waits: map[inplace.Hold]int{},
+		Input: in, waits: crowd.Waits{},
 		set: claims.Set{Templates: in.Templates, Namespace: in.Namespace, Owner: in.Owner, Labels: in.ClaimLabels},
 	}
 	s.sort()
@@ -250,21 +250,15 @@ func one(yes bool) int {
 
 // hold notes that so many pods wait for something; equal sentences are one hold.
 func (s *scaling) hold(kind inplace.HoldKind, pods int, because string) {
-	s.waits[inplace.Hold{Kind: kind, Because: because}] += pods
+	s.waits.Add(kind, pods, because)
 }
 
 func (s *scaling) later(d time.Duration) {
-	if d > 0 && (s.population.LookAgainIn == 0 || d < s.population.LookAgainIn) {
-		s.population.LookAgainIn = d
-	}
+	s.population.LookAgainIn = crowd.Soonest(s.population.LookAgainIn, d)
 }
 
 func (s *scaling) finish() inplace.Population {
-	for h, pods := range s.waits {
-		h.Pods = int32(pods) //nolint:gosec // a number of pods
-		s.population.Holds = append(s.population.Holds, h)
-	}
-	slices.SortFunc(s.population.Holds, byKind)
+	s.population.Holds = s.waits.Holds()
 	return s.population
 }
 
