@@ -178,7 +178,7 @@ func TestPodsOfAStuckChild(t *testing.T) {
 		return seen.Pods
 	}
 	if got := look(); len(got) != 0 || b.members.lists != 0 {
-		t.Fatalf("looked at at once: %v", got)
+		t.Fatalf("looked at too early: %v", got)
 	}
 	b.clock.Step(59 * time.Second)
 	if look(); b.members.lists != 0 {

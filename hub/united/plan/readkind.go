@@ -84,6 +84,8 @@ func (p *pass) readStatefulSet(at string) ([]string, error) {
 	case "", appsv1.RollingUpdateStatefulSetStrategyType:
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		p.onDelete = true
+	case appsv1.RecreateStatefulSetStrategyType:
+		p.found(at, []string{"spec.updateStrategy.type: Recreate cannot be held, nor bounded; write RollingUpdate or OnDelete"}, nil)
 	default:
 		p.found(at, []string{"spec.updateStrategy.type: it must be RollingUpdate or OnDelete"}, nil)
 	}
