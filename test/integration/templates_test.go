@@ -129,6 +129,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		shared.updated(ctx, u, 6)
 		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v2: 4}))
 		Expect(heads.low()).To(BeNumerically(">=", 4), "its own maxUnavailable is 0")
+		Expect(heads.seen()).To(BeNumerically(">=", 8))
 		Expect(west.of(v2)).To(BeZero())
 		shared.setPartitions(ctx, u, `{east: 0, west: 0, north: 0}`)
 		shared.updated(ctx, u, 8)
@@ -229,6 +230,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		whole(cloneSet, deployment)
 		Expect(heads["east"].low()).To(BeNumerically(">=", 3))
 		Expect(heads["west"].low()).To(BeNumerically(">=", 2))
+		Expect(heads["east"].seen()).To(BeNumerically(">=", 9))
 	})
 
 	It("refuses a change of kind in which names would collide, before anything moves", func(ctx context.Context) {
@@ -261,7 +263,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		stays(ctx, func(g Gomega) { p.unmoved(ctx, g, "east") })
 	})
 
-	PIt("reports a stuck StatefulSet with the command that frees it, and deletes nothing itself", func(ctx context.Context) {
+	It("reports a stuck StatefulSet with the command that frees it, and deletes nothing itself", func(ctx context.Context) {
 		pod := only(ctx, shared.at["west"], nativeSet, stuck.ns).GetName() + "-1"
 		shared.status(ctx, stuck.u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
 			g.Expect(subsetOf(u, "west").Message).To(And(

@@ -168,6 +168,7 @@ func at(obj *unstructured.Unstructured, path ...string) any {
 type headcount struct {
 	mu     sync.Mutex
 	ready  map[types.UID]bool
+	ever   map[types.UID]bool
 	fewest int
 	failed error
 }
@@ -175,7 +176,7 @@ type headcount struct {
 // count begins with what is there now, and ends with the test.
 func count(ctx context.Context, c client.WithWatch, ns string) *headcount {
 	GinkgoHelper()
-	h := &headcount{ready: map[types.UID]bool{}}
+	h := &headcount{ready: map[types.UID]bool{}, ever: map[types.UID]bool{}}
 	var list corev1.PodList
 	Expect(c.List(ctx, &list, client.InNamespace(ns))).To(Succeed())
 	for i := range list.Items {
@@ -217,7 +218,14 @@ func (h *headcount) see(kind watch.EventType, pod *corev1.Pod) {
 		delete(h.ready, pod.UID)
 		return
 	}
-	h.ready[pod.UID] = true
+	h.ready[pod.UID], h.ever[pod.UID] = true, true
+}
+
+// seen is how many pods ever were ready: it tells a watch that saw nothing.
+func (h *headcount) seen() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ever)
 }
 
 // low is the fewest that ever were ready.
