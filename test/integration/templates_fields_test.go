@@ -5,14 +5,18 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
@@ -75,6 +79,40 @@ spec:
 		Expect(pods(ctx, shared.at["east"], ns)).To(HaveLen(1))
 		Expect(pods(ctx, shared.at["east"], ns)[0].Name).To(HaveSuffix("-4"))
 		Expect(pods(ctx, shared.at["east"], ns)[0].Spec.NodeName).To(Equal(name))
+	})
+
+	It("B149 B163 releases a template with a field that the members' version drops, and says so", func(ctx context.Context) {
+		u = shared.create(ctx, native.yaml("web", ns, v1, `{east: 0}`, "east:1"))
+		shared.ready(ctx, u, 1)
+		shared.patch(ctx, u, `{"spec":{"template":{"statefulSetTemplate":{"spec":{"template":{"spec":{"fromTheFuture":{"a":1},"containers":[{"name":"app","image":"app:v2"}]}}}}}}}`)
+		shared.updated(ctx, u, 1)
+		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v2: 1}))
+		soon(ctx, func(g Gomega) {
+			var list eventsv1.EventList
+			g.Expect(shared.hub.List(ctx, &list, client.InNamespace(ns))).To(Succeed())
+			var notes []string
+			for i := range list.Items {
+				if list.Items[i].Reason == "TemplateWarning" {
+					notes = append(notes, list.Items[i].Note)
+				}
+			}
+			g.Expect(notes).To(ConsistOf(ContainSubstring("does not keep spec.template.statefulSetTemplate.spec.template.spec.fromTheFuture")))
+		})
+	})
+
+	It("takes the examples of docs/templates.md as they are written there", func(ctx context.Context) {
+		raw, err := os.ReadFile("../../docs/templates.md")
+		Expect(err).NotTo(HaveOccurred())
+		examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(raw, -1)
+		Expect(len(examples)).To(BeNumerically(">=", 3))
+		for _, example := range examples {
+			var u appsv1alpha1.UnitedDeployment
+			Expect(yaml.UnmarshalStrict(example[1], &u)).To(Succeed())
+			u.Namespace = ns
+			Expect(shared.hub.Create(ctx, &u, client.DryRunAll)).To(Succeed())
+			Expect(u.Spec.Problems()).To(BeEmpty())
+			Expect(u.Spec.NotActedOn()).To(BeEmpty())
+		}
 	})
 
 	It("M023 patches the template per subset, and a template change that a patch covers leaves that subset alone", func(ctx context.Context) {
