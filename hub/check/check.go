@@ -24,7 +24,7 @@ type Template struct {
 	Subset string
 	// Field is the template's field of spec.template, such as "cloneSetTemplate".
 	Field string
-	// Members that the subsets with this template name; "" is the hub's own cluster.
+	// Members that may get it; "" is the hub's own cluster. None: there is nobody to ask, and nobody is waited for.
 	Members []string
 	// Pod is the pod template as raw JSON, with the subset's overlay.
 	Pod []byte

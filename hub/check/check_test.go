@@ -126,6 +126,9 @@ func TestNext(t *testing.T) {
 			template: template("a", "east"), members: nil, again: retryAway,
 			result: Result{Unknown: true, Why: "no member that it is for was heard from"},
 		},
+		"nobody may get it": {
+			template: template("a"), result: Result{Unknown: true, Settled: true},
+		},
 		"what no workload takes needs no asking": {
 			template: Template{Hash: "a", Subset: "s-a", Field: "deploymentTemplate", Members: []string{"east"}, Pod: []byte(`{"spec":{"restartPolicy":"OnFailure"}}`)},
 			members:  map[string]Member{"east": ready("v1.37.2")},
@@ -231,6 +234,8 @@ func TestJudge(t *testing.T) {
 		"waited long enough":   {results: []Result{{Revision: "r", Unknown: true, Since: at(-30)}}},
 		"nobody may be asked":  {results: []Result{{Revision: "r", Version: "1.37", Unknown: true, Settled: true, Why: "quota", Since: at(0)}}, want: Verdict{Warnings: []string{"the template could not be looked at beforehand (Kubernetes 1.37): quota"}}},
 		"refusals, each once":  {results: []Result{{Revision: "r", Invalid: "b"}, {Revision: "r", Invalid: "a"}, {Revision: "r", Invalid: "b"}}, want: Verdict{Invalid: []string{"a", "b"}}},
+		"of a version":         {results: []Result{{Revision: "r", Version: "1.36", Invalid: "a"}, {Revision: "r", Version: "1.37", Invalid: "a"}}, want: Verdict{Invalid: []string{"a (Kubernetes 1.36, 1.37)"}}},
+		"of one subset's own":  {results: []Result{{Revision: "r", Subset: "eu", Version: "1.37", Invalid: "a"}, {Revision: "r", Subset: "us", Version: "1.37"}}, want: Verdict{Invalid: []string{"subset eu: a (Kubernetes 1.37)"}}},
 		"B149 dropped, not no": {results: []Result{{Revision: "r", Version: "1.34", Dropped: []string{"x", "y"}}}, want: Verdict{Warnings: []string{"Kubernetes 1.34 does not keep x, y: it is without effect on members of that version"}}},
 	}
 	for name, tc := range cases {

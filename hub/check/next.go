@@ -130,6 +130,11 @@ func (p *pass) template(t *Template) {
 		p.result(t, "").Invalid = problem
 		return
 	}
+	if len(t.Members) == 0 {
+		r := p.result(t, "")
+		r.Unknown, r.Settled = true, true
+		return
+	}
 	versions := p.versions(t)
 	if len(versions) == 0 {
 		r := p.result(t, "")

@@ -62,7 +62,8 @@ func (p *pass) templateInvalid(lines []string) {
 	p.sayFields()
 }
 
-// ask names the distinct templates of the target, with the members that would get them.
+// ask names the distinct templates of the target, with the members that would get them. A member that takes no workloads
+// of the namespace is not shown them either.
 func (p *pass) ask() *check.Ask {
 	out := &check.Ask{Owner: p.owner(), Revision: p.target}
 	at := map[string]int{}
@@ -75,7 +76,8 @@ func (p *pass) ask() *check.Ask {
 				Hash: pl.target.revision, Subset: pl.name, Field: p.workload.Kind.Template, Pod: pl.target.pod,
 			})
 		}
-		if t := &out.Templates[i]; !slices.Contains(t.Members, pl.cluster) {
+		member, known := p.Members[pl.cluster]
+		if t := &out.Templates[i]; known && member.NotAllowed == "" && !slices.Contains(t.Members, pl.cluster) {
 			t.Members = append(t.Members, pl.cluster)
 		}
 	}
