@@ -76,12 +76,15 @@ func (p *pass) changesKind(pl *place) bool {
 	if len(pl.others) > 0 {
 		return true
 	}
+	if pl.child != nil {
+		return false
+	}
 	kind, ok := p.book.kindOf(p.completed)
-	return pl.child == nil && ok && kind != p.kind()
+	return ok && kind != p.kind()
 }
 
 // kind is the name of the kind that the spec asks for.
-func (p *pass) kind() string { return KindName(p.workload.Kind) }
+func (p *pass) kind() string { return p.kindName }
 
 // wholeOnly turns a grant in part into a hold where no part can be held: of a Deployment, and of a change of kind.
 func (p *pass) wholeOnly() {

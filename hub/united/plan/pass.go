@@ -52,6 +52,7 @@ type pass struct {
 
 	// What reading found.
 	workload render.Workload
+	kindName string
 	// inPlaceOnly and onDelete are the template's strategy.
 	inPlaceOnly, onDelete bool
 	invalid               []string
@@ -233,8 +234,13 @@ func (p *pass) entryOf(name, cluster string) (appsv1alpha1.SubsetStatus, bool) {
 
 // childrenOf picks the children of a place, one of each kind.
 func (p *pass) childrenOf(pl *place) {
+	there := p.children[site{pl.name, pl.cluster}]
+	if len(there) == 1 && there[0].Report.Kind == p.kind() { // as nearly always
+		pl.child = there[0]
+		return
+	}
 	kinds := map[string]bool{}
-	for _, c := range p.children[site{pl.name, pl.cluster}] {
+	for _, c := range there {
 		kinds[c.Report.Kind] = true
 	}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {

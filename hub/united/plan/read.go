@@ -25,6 +25,7 @@ func (p *pass) read() bool {
 		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
+	p.kindName = KindName(p.workload.Kind)
 	p.readTemplate("spec.template." + p.workload.Kind.Template + ".")
 	return len(p.invalid) == 0
 }
