@@ -86,6 +86,10 @@ func (p *pass) stale(pl *place, member Member) {
 // created from the new template has no old revision to hold.
 func (p *pass) create(pl *place) {
 	r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+	direct := err == nil && r.kind() != p.kind() && pl.full() && pl.replicas > 0
+	if direct {
+		r = pl.target // nothing is there, and all that is to come is granted: there is nothing to hold
+	}
 	member := p.Members[pl.cluster]
 	if err == nil && member.notServed(pl.cluster, r.kind()) != "" {
 		pl.unserved(member.notServed(pl.cluster, r.kind()))
@@ -100,7 +104,7 @@ func (p *pass) create(pl *place) {
 		return
 	}
 	part := render.Partition{Hold: true}
-	if pl.settled {
+	if pl.settled || direct {
 		part = p.partitionOf(pl, nil)
 	}
 	pl.entry.Workload, pl.entry.Kind = render.ChildName(p.United.Name, pl.name), r.kind()
@@ -108,7 +112,7 @@ func (p *pass) create(pl *place) {
 	if p.delivered(pl, Target{Member: pl.cluster, Kind: r.kind(), Name: pl.entry.Workload}) {
 		return
 	}
-	if pl.settled {
+	if pl.settled || direct {
 		pl.say(stateCreating, "its child is being created")
 		return
 	}
@@ -221,17 +225,20 @@ func (p *pass) push(pl *place, c *Child, r rendered, part render.Partition, beca
 		if len(c.Report.ScaledBy) > 0 {
 			in.Replicas, in.LiveReplicas = nil, c.Report.SpecReplicas
 		}
-		in.Paused = p.pausedInMidRelease(pl, c, part)
+		in.Paused = p.pausedInMidRelease(pl, r, part)
 	}
 	out.Name, out.Input = in.Name, in
 	p.out.Pushes = append(p.out.Pushes, out)
 }
 
-// pausedInMidRelease is true for a hold on a child that cannot be held in part and has the new template already: all that
-// is left is to stop it where it is.
-func (p *pass) pausedInMidRelease(pl *place, c *Child, part render.Partition) bool {
-	return part.Hold && p.underWay() && !pl.settled && c.Report.Kind == p.kind() && p.workload.Kind.Hold == render.HoldWhole &&
-		c.Report.SubsetRevision == pl.target.revision
+// pausedInMidRelease is true for a hold on a child that cannot be held in part and that has a template which is not the
+// completed one, of this release or of one before: all that is left is to stop it where it is.
+func (p *pass) pausedInMidRelease(pl *place, r rendered, part render.Partition) bool {
+	if !part.Hold || !p.underWay() || r.workload.Kind.Hold != render.HoldWhole {
+		return false
+	}
+	done, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+	return err != nil || !done.same(r)
 }
 
 func (p *pass) intent() render.Intent {
