@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func (p *pass) ask() *check.Ask {
 			i = len(out.Templates)
 			at[pl.target.revision] = i
 			out.Templates = append(out.Templates, check.Template{
-				Hash: pl.target.revision, Subset: pl.name, Field: p.workload.Kind.Template, Pod: pl.target.pod,
+				Hash: pl.target.revision, Subset: pl.name, Field: p.workload.Kind.Template, Pod: pl.target.podWithClaims(),
 			})
 		}
 		member, known := p.Members[pl.cluster]
@@ -82,4 +83,39 @@ func (p *pass) ask() *check.Ask {
 		}
 	}
 	return out
+}
+
+// podWithClaims is the pod template as the workload's controller makes pods of it: with a volume for each claim template,
+// in place of one of its name. Without them an API server refuses the mounts. What cannot be read is left as it is.
+func (r rendered) podWithClaims() []byte {
+	var spec struct {
+		VolumeClaimTemplates []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		} `json:"volumeClaimTemplates"`
+	}
+	var pod map[string]any
+	if json.Unmarshal(r.workload.Spec, &spec) != nil || len(spec.VolumeClaimTemplates) == 0 || json.Unmarshal(r.pod, &pod) != nil {
+		return r.pod
+	}
+	podSpec, ok := pod["spec"].(map[string]any)
+	if !ok {
+		return r.pod
+	}
+	volumes, _ := podSpec["volumes"].([]any)
+	for _, claim := range spec.VolumeClaimTemplates {
+		name := claim.Metadata.Name
+		volumes = slices.DeleteFunc(volumes, func(v any) bool {
+			volume, _ := v.(map[string]any)
+			return volume["name"] == name
+		})
+		volumes = append(volumes, map[string]any{"name": name, "persistentVolumeClaim": map[string]any{"claimName": name}})
+	}
+	podSpec["volumes"] = volumes
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		return r.pod
+	}
+	return raw
 }
