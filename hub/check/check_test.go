@@ -186,7 +186,7 @@ func TestEveryQuestionEnds(t *testing.T) {
 		now, asked := 0, 0
 		for step := 0; ; step++ {
 			plan := Next(ask, members, known, at(now))
-			if plan.Results[0].Unknown == false {
+			if !plan.Results[0].Unknown {
 				return
 			}
 			if step > 20 {

@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -16,6 +15,19 @@ const (
 	// maxCauses and maxText bound what is kept of a refusal.
 	maxCauses = 5
 	maxText   = 400
+)
+
+// Codes of answers; package net/http is not for packages that do no I/O.
+const (
+	codeBadRequest    = 400
+	codeUnauthorized  = 401
+	codeNotFound      = 404
+	codeTimeout       = 408
+	codeConflict      = 409
+	codeTooLarge      = 413
+	codeUnprocessable = 422
+	codeTooMany       = 429
+	codeServerError   = 500
 )
 
 // Reading is what a refusal says.
@@ -36,14 +48,14 @@ func Read(status metav1.Status, field string) Reading {
 	switch {
 	case status.Reason == metav1.StatusReasonAlreadyExists:
 		return Reading{Outcome: OutcomeValid} // that is looked at last
-	case code == http.StatusNotFound && status.Details != nil && status.Details.Kind == "namespaces":
+	case code == codeNotFound && status.Details != nil && status.Details.Kind == "namespaces":
 		return Reading{Outcome: OutcomeRefused, Text: text, NoNamespace: true}
-	case code == http.StatusUnprocessableEntity:
+	case code == codeUnprocessable:
 		if causes := causesOf(status, field); len(causes) > 0 {
 			return Reading{Outcome: OutcomeInvalid, Text: strings.Join(causes, "; ")}
 		}
 		return Reading{Outcome: OutcomeDenied, Text: where(field) + ": " + text, Unclear: true}
-	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge:
+	case code == codeBadRequest, code == codeTooLarge:
 		return Reading{Outcome: OutcomeInvalid, Text: where(field) + ": " + text, Unclear: true}
 	case transient(code):
 		return Reading{Outcome: OutcomeFailed, Text: "the API server does not answer the question"}
@@ -54,8 +66,8 @@ func Read(status metav1.Status, field string) Reading {
 
 // transient is true for codes of a server that may answer later; a credential that is refused is renewed by others.
 func transient(code int) bool {
-	return code == 0 || code >= http.StatusInternalServerError ||
-		slices.Contains([]int{http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, code)
+	return code == 0 || code >= codeServerError ||
+		slices.Contains([]int{codeUnauthorized, codeTimeout, codeConflict, codeTooMany}, code)
 }
 
 // causesOf are the fields of the pod template that the status refuses.

@@ -140,7 +140,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		soon(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)[slow]).To(BeNumerically(">=", 1)) })
 		shared.setPartitions(ctx, u, `{east: 4, west: 2, north: 2}`)
 		soon(ctx, func(g Gomega) {
-			g.Expect(at(only(ctx, shared.at["east"], deployment, ns), "spec", "paused")).To(Equal(true))
+			g.Expect(paused(ctx, "east", ns)).To(BeTrue())
 		})
 		stopped := images(ctx, "east", ns)
 		Expect(stopped[v2]).To(BeNumerically(">=", 1), "it was held too late for this test")
@@ -150,7 +150,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		deploy.release(ctx, u, v2)
 		soon(ctx, func(g Gomega) {
 			g.Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v2: 4}))
-			g.Expect(at(only(ctx, shared.at["east"], deployment, ns), "spec", "paused")).NotTo(Equal(true))
+			g.Expect(paused(ctx, "east", ns)).To(BeFalse())
 		})
 		shared.ready(ctx, u, 8)
 	})
@@ -275,6 +275,13 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		Expect(images(ctx, "west", stuck.ns)).To(Equal(map[string]int{v1: 2}))
 	})
 })
+
+// paused is true for a member's Deployment that is.
+func paused(ctx context.Context, member, ns string) bool {
+	GinkgoHelper()
+	v, _ := at(only(ctx, shared.at[member], deployment, ns), "spec", "paused").(bool)
+	return v
+}
 
 // podDeletes are the deletes of pods in a namespace of a member since a mark, whoever asked.
 func podDeletes(member string, mark lab.Mark, ns string) []string {
