@@ -85,19 +85,21 @@ func (c *Cluster) InstallCRD(ctx context.Context, edit func(*unstructured.Unstru
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, crd := range crds {
-			kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-			if err != nil {
-				return false, err
-			}
-			list := &unstructured.UnstructuredList{}
-			list.SetAPIVersion("apps.kruise.io/v1alpha1")
-			list.SetKind(kind + "List")
-			if c.List(ctx, list) != nil {
+			if !c.serves(ctx, crd) {
 				return false, nil
 			}
 		}
 		return true, nil
 	})
+}
+
+// serves reports whether objects of a CRD can be listed.
+func (c *Cluster) serves(ctx context.Context, crd *unstructured.Unstructured) bool {
+	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apps.kruise.io/v1alpha1")
+	list.SetKind(kind + "List")
+	return err == nil && c.List(ctx, list) == nil
 }
 
 // StartAgent starts an agent of its own user.

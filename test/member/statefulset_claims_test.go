@@ -224,6 +224,51 @@ func TestRigidClaims(t *testing.T) {
 	}
 }
 
+// TestClaimsOverQuota: the API server refuses to let a claim grow. It is said in its words and tried again ever more seldom,
+// nothing moves meanwhile, and when there is room the release goes on by itself.
+func TestClaimsOverQuota(t *testing.T) {
+	t.Parallel()
+	p := in(t, steady)
+	s := p.Stateful("db", "app:v1", "replicas: 2\nvolumeClaimUpdateStrategy: {type: OnPodRollingUpdate}"+inPlace+dataOf("1Gi", ""))
+	s.Ready(2, time.Minute)
+	pods := kit.Identities(p.Pods())
+	quota := p.unstructured("v1", "ResourceQuota", "storage")
+	quota.Object["spec"] = map[string]any{"hard": map[string]any{"requests.storage": "2Gi"}}
+	if err := p.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	p.Eventually(20*time.Second, func() string {
+		if err := p.Cluster.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || quota.Object["status"] == nil {
+			return "the quota is not counted yet"
+		}
+		return ""
+	})
+	p.resizing()
+	mark := p.mark()
+	s.Merge("spec:\n  template: {spec: {containers: [{name: main, image: \"app:v2\"}]}}" + strings.ReplaceAll(dataOf("2Gi", ""), "\n", "\n  "))
+	p.Eventually(20*time.Second, func() string {
+		if c := s.Condition(appsv1alpha1.ConditionFailedCreatePod); c == nil || !strings.Contains(c.Message, "data-db-1") || !strings.Contains(c.Message, "exceeded quota") {
+			return "the refusal is not said: " + p.says(s)
+		}
+		return ""
+	})
+	p.During(6*time.Second, func() string { return is(p.On("app:v1"), 2) })
+	if n := p.calls(mark, "persistentvolumeclaims")["patch"]; n > 20 {
+		t.Errorf("%d requests that are refused", n)
+	}
+	if err := p.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	s.Ready(2, time.Minute)
+	p.InPlace(pods, 1)
+	if got := p.sizes(); got["data-db-0"] != "2Gi/2Gi" || got["data-db-1"] != "2Gi/2Gi" {
+		t.Errorf("sizes %v", got)
+	}
+	if c := s.Condition(appsv1alpha1.ConditionFailedCreatePod); c != nil {
+		t.Errorf("still there: %s", kit.Text(c))
+	}
+}
+
 // TestRetention: what becomes of claims when their ordinal is scaled away, and when the set is deleted, under the garbage
 // collector of Kubernetes.
 func TestRetention(t *testing.T) {

@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,7 +125,11 @@ func TestSetInPlace(t *testing.T) {
 		t.Errorf("db-0 restarted %d times, want 2", got)
 	}
 	seen := r.Seen()
-	if order := strings.Join(seen.Order, " "); order != "db-1 db-0 db-1 db-1 db-0" || seen.Held > 1 || seen.Created+seen.Deleted > 0 || len(seen.Problems) > 0 {
-		t.Errorf("order %s; seen %+v", order, seen)
+	var order []int
+	for _, name := range seen.Order {
+		order = append(order, int(name[len(name)-1]-'0'))
+	}
+	if !slices.Equal(order, []int{1, 0, 1, 1, 0}) || seen.Held > 1 || seen.Created+seen.Deleted > 0 || len(seen.Problems) > 0 {
+		t.Errorf("order %v; seen %+v", order, seen)
 	}
 }
