@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,6 +100,29 @@ spec:
 			}
 			g.Expect(notes).To(ConsistOf(ContainSubstring("does not keep spec.template.statefulSetTemplate.spec.template.spec.fromTheFuture")))
 		})
+	})
+
+	// The volume of a claim is added by the workload's controller: the pod template alone mounts what it does not have.
+	It("sends a template whose containers mount its claims, and refuses one that mounts anything else", func(ctx context.Context) {
+		const claims = `, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}]`
+		mounting := func(t template, volume string) string {
+			t.spec += claims
+			return strings.Replace(t.yaml("web", ns, v1, `{east: 0}`, "east:1"), `containers: [{name: app,`,
+				`containers: [{name: app, volumeMounts: [{name: `+volume+`, mountPath: /data}],`, 1)
+		}
+		for _, t := range []template{flatCloneSet, advanced, native} {
+			u = shared.create(ctx, mounting(t, "data"))
+			soon(ctx, func(g Gomega) { g.Expect(childrenIn(ctx, shared.at["east"], t.kind, ns)).To(HaveLen(1)) })
+			Expect(shared.hub.Delete(ctx, u)).To(Succeed())
+			soon(ctx, func(g Gomega) {
+				g.Expect(apierrors.IsNotFound(shared.hub.Get(ctx, client.ObjectKeyFromObject(u), u))).To(BeTrue())
+			})
+		}
+		u = shared.create(ctx, mounting(native, "other"))
+		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
+			g.Expect(condition(u, appsv1alpha1.ConditionTemplateInvalid).Message).To(ContainSubstring(`volumeMounts[0].name: Not found: "other"`))
+		})
+		Expect(childrenIn(ctx, shared.at["east"], nativeSet, ns)).To(BeEmpty())
 	})
 
 	It("takes the examples of docs/templates.md as they are written there", func(ctx context.Context) {
