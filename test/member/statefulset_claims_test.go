@@ -243,11 +243,16 @@ func TestClaimsOverQuota(t *testing.T) {
 		}
 		return ""
 	})
+	said := func() bool {
+		return slices.ContainsFunc(s.Get().Status.Conditions, func(c metav1.Condition) bool {
+			return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "data-db-1") && strings.Contains(c.Message, "exceeded quota")
+		})
+	}
 	p.resizing()
 	mark := p.mark()
 	s.Merge("spec:\n  template: {spec: {containers: [{name: main, image: \"app:v2\"}]}}" + strings.ReplaceAll(dataOf("2Gi", ""), "\n", "\n  "))
 	p.Eventually(20*time.Second, func() string {
-		if c := s.Condition(appsv1alpha1.ConditionFailedCreatePod); c == nil || !strings.Contains(c.Message, "data-db-1") || !strings.Contains(c.Message, "exceeded quota") {
+		if !said() {
 			return "the refusal is not said: " + p.says(s)
 		}
 		return ""
@@ -264,8 +269,8 @@ func TestClaimsOverQuota(t *testing.T) {
 	if got := p.sizes(); got["data-db-0"] != "2Gi/2Gi" || got["data-db-1"] != "2Gi/2Gi" {
 		t.Errorf("sizes %v", got)
 	}
-	if c := s.Condition(appsv1alpha1.ConditionFailedCreatePod); c != nil {
-		t.Errorf("still there: %s", kit.Text(c))
+	if said() {
+		t.Errorf("still said: %s", kit.Text(s.Get().Status.Conditions))
 	}
 }
 
