@@ -79,7 +79,8 @@ func orDefault(v any, fallback string) any {
 	return v
 }
 
-// claims are claim templates with the default of volumeMode.
+// claims are claim templates as the API server compares them: with the default of volumeMode, and without what it fills in
+// or ignores (apiVersion, kind, status, as `kubectl get -o yaml` shows them).
 func claims(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -92,14 +93,20 @@ func claims(v any) any {
 		if !ok {
 			continue
 		}
-		spec, ok := claim["spec"].(map[string]any)
-		if !ok || spec["volumeMode"] != nil {
-			continue
-		}
-		spec = maps.Clone(spec)
-		spec["volumeMode"] = "Filesystem"
 		claim = maps.Clone(claim)
-		claim["spec"] = spec
+		for _, filledIn := range []string{"apiVersion", "kind", "status"} {
+			delete(claim, filledIn)
+		}
+		if meta, ok := claim["metadata"].(map[string]any); ok {
+			meta = maps.Clone(meta)
+			delete(meta, "creationTimestamp")
+			claim["metadata"] = meta
+		}
+		if spec, ok := claim["spec"].(map[string]any); ok && spec["volumeMode"] == nil {
+			spec = maps.Clone(spec)
+			spec["volumeMode"] = "Filesystem"
+			claim["spec"] = spec
+		}
 		out[i] = claim
 	}
 	return out

@@ -22,11 +22,21 @@ func (p *pass) checked() bool {
 	ask := p.ask()
 	verdict := check.Judge(p.target, p.Checks, p.now)
 	switch {
-	case len(verdict.Invalid) > 0:
+	case len(verdict.Invalid) > 0 && p.was.CurrentRevision == "":
 		p.withhold()
 		p.out.Ask = ask
-		p.templateInvalid(verdict.Invalid)
+		p.status.ObservedGeneration = p.United.Generation
+		p.clear(appsv1alpha1.ConditionInvalid)
+		p.spoilt = verdict.Invalid
+		p.templateInvalid()
+		p.sayFields()
 		return false
+	case len(verdict.Invalid) > 0:
+		// What runs goes on: it is scaled, and what is lost of it comes back.
+		p.spoilt = verdict.Invalid
+		p.out.Ask, p.out.Create, p.out.Renumber, p.out.Trim = ask, nil, nil, nil
+		p.status.CollisionCount = p.was.CollisionCount
+		return true
 	case p.patience(verdict) > 0:
 		p.withhold()
 		p.out.Ask = ask
@@ -54,13 +64,50 @@ func (p *pass) withhold() {
 	p.status.CollisionCount = p.was.CollisionCount
 }
 
-func (p *pass) templateInvalid(lines []string) {
-	p.status.ObservedGeneration = p.United.Generation
-	p.clear(appsv1alpha1.ConditionInvalid)
-	message := "nothing of this template is sent until it is corrected: " + strings.Join(lines, "; ")
+// templateInvalid says so, or takes it back.
+func (p *pass) templateInvalid() {
+	if len(p.spoilt) == 0 {
+		p.clear(appsv1alpha1.ConditionTemplateInvalid)
+		return
+	}
+	message := "nothing of this template is sent until it is corrected: " + strings.Join(p.spoilt, "; ")
 	p.set(appsv1alpha1.ConditionTemplateInvalid, "RefusedByAPIServer", message)
-	p.setFalse(appsv1alpha1.ConditionReady, "TemplateInvalid", lines[0])
-	p.sayFields()
+	p.setFalse(appsv1alpha1.ConditionReady, "TemplateInvalid", p.spoilt[0])
+}
+
+// carryOn grants, below a refused template, what the release before it was granted and the spec still grants. A child that
+// does not carry that release is held.
+func (p *pass) carryOn(pl *place) {
+	was, c := p.was.Release, pl.serving()
+	if was == nil || c == nil || pl.held || !p.carries(pl, c, was.Revision) {
+		pl.hold("the template is refused")
+		return
+	}
+	if had := was.Grants[pl.name]; had < p.was.SubsetReplicas[pl.name] {
+		pl.grantOld(pl.replicas-min(had, pl.grant), "the release before was granted no more")
+	}
+}
+
+// carriedOn is the release before the refused template: what it grants follows the replicas, and nothing else of it changes.
+func (p *pass) carriedOn() *appsv1alpha1.ReleaseStatus {
+	was := p.was.Release
+	if was == nil {
+		return nil
+	}
+	out := was.DeepCopy()
+	for _, pl := range p.places {
+		if !pl.held && out.Grants[pl.name] != pl.grant {
+			out.Grants[pl.name] = pl.grant
+			out.Epoch = was.Epoch + 1
+		}
+	}
+	return out
+}
+
+// carries is true when a child holds what the place is, or was, given of a revision.
+func (p *pass) carries(pl *place, c *Child, name string) bool {
+	_, ok := p.book.of([]string{name}, pl.name, held{c.Report.SubsetRevision, c.Report.Kind}, pl.present)
+	return ok
 }
 
 // ask names the distinct templates of the target, with the members that would get them. A member that takes no workloads

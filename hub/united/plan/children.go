@@ -85,6 +85,10 @@ func (p *pass) stale(pl *place, member Member) {
 // create makes a missing child from the completed template, held while a release is under way: an object that is
 // created from the new template has no old revision to hold.
 func (p *pass) create(pl *place) {
+	if len(p.spoilt) > 0 && !pl.known {
+		pl.say(stateRefused, p.refused) // what it would be made with may be what is refused
+		return
+	}
 	r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
 	direct := err == nil && r.kind() != p.kind() && pl.full() && pl.replicas > 0
 	if direct {
@@ -134,6 +138,8 @@ func (p *pass) existing(pl *place) {
 	case !pl.held && !p.underWay():
 		p.push(pl, c, pl.target, p.partitionOf(pl, c), "it goes back to the completed template")
 		p.judge(pl)
+	case !pl.held && len(p.spoilt) > 0:
+		p.goesOn(pl)
 	case !pl.held && pl.none():
 		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold. So
 		// one that is just being scaled to 0 does not get the template either.
@@ -174,6 +180,14 @@ func (p *pass) holdChild(pl *place) {
 		return
 	}
 	p.push(pl, pl.child, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
+	p.judge(pl)
+}
+
+// goesOn re-applies what the child holds, with what it was granted of that: the template after it is refused.
+func (p *pass) goesOn(pl *place) {
+	if r, ok := p.heldTemplate(pl, pl.child); ok {
+		p.push(pl, pl.child, r, p.partitionOf(pl, pl.child), "the template after what it carries is refused")
+	}
 	p.judge(pl)
 }
 

@@ -19,7 +19,10 @@ import (
 // grants decides what every place may do, as the spec's partitions say.
 func (p *pass) grants() {
 	p.openRelease()
-	if p.underWay() {
+	switch {
+	case len(p.spoilt) > 0:
+		p.refused = "the template is invalid: " + p.spoilt[0]
+	case p.underWay():
 		p.refused, p.refusedFor = p.refusedChange(), "CannotChange"
 		if p.refused == "" {
 			p.refused, p.refusedFor = p.refusal(), "InPlaceOnly"
@@ -48,8 +51,11 @@ func (p *pass) grants() {
 	}
 	p.grantDivided(rest, manual.Partition)
 	p.wholeOnly()
-	if p.refused != "" {
-		for _, pl := range p.places {
+	for _, pl := range p.places {
+		switch {
+		case len(p.spoilt) > 0:
+			p.carryOn(pl)
+		case p.refused != "":
 			pl.hold("the template is refused")
 		}
 	}
@@ -279,6 +285,9 @@ func (p *pass) settleRelease() {
 	p.status.Release = p.release
 	p.status.CurrentRevision = p.completed
 	p.status.UpdatedRevision = p.target
+	if len(p.spoilt) > 0 {
+		p.status.Release, p.status.UpdatedRevision = p.carriedOn(), p.was.UpdatedRevision
+	}
 }
 
 // unknownKeys are the keys of partitions that name no subset, sorted.

@@ -449,7 +449,7 @@ func TestTemplateCheck(t *testing.T) {
 		w.now = w.now.Add(check.HoldFor)
 	}
 	c := w.condition("TemplateInvalid")
-	if c == nil || !strings.Contains(c.Message, "containers[0].name") || w.condition("Ready").Status != "False" || !d.Keep {
+	if c == nil || !strings.Contains(c.Message, "containers[0].name") || w.condition("Ready").Status != "False" || d.Keep || w.condition("Refused") != nil {
 		t.Fatalf("%+v %+v", c, d)
 	}
 	if w.ud.Status.UpdatedRevision != first || w.child("a").label != label || len(w.writes) > 0 || w.ud.Status.ObservedGeneration != w.ud.Generation {

@@ -74,11 +74,13 @@ type pass struct {
 	refused   string
 	// refusedFor is the reason of that in one word.
 	refusedFor string
-	notes      []string
-	unsettled  bool
-	leavers    []leaver
-	removal    string
-	removalOf  string
+	// spoilt are the members' API servers' words about a template that they refuse: no release of it opens.
+	spoilt    []string
+	notes     []string
+	unsettled bool
+	leavers   []leaver
+	removal   string
+	removalOf string
 }
 
 // site is a subset's name and its cluster.

@@ -68,7 +68,7 @@ func (p *pass) totals() {
 	s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	s.UpdatedInPlace, s.Recreated = 0, 0
 	s.SubsetReplicas = map[string]int32{}
-	s.UpdateStatus = &appsv1alpha1.UpdateStatus{UpdatedRevision: p.target, CurrentPartitions: map[string]int32{}}
+	s.UpdateStatus = &appsv1alpha1.UpdateStatus{UpdatedRevision: p.status.UpdatedRevision, CurrentPartitions: map[string]int32{}}
 	for _, pl := range p.places {
 		s.SubsetReplicas[pl.name] = pl.replicas
 		s.UpdateStatus.CurrentPartitions[pl.name] = pl.entry.Partition
@@ -119,7 +119,6 @@ func withoutHeard(s *appsv1alpha1.UnitedDeploymentStatus) *appsv1alpha1.UnitedDe
 
 func (p *pass) conditions() {
 	p.clear(appsv1alpha1.ConditionInvalid)
-	p.clear(appsv1alpha1.ConditionTemplateInvalid)
 	p.sayFields()
 	p.setIf(appsv1alpha1.ConditionStale, "MemberNotHeardFrom", p.inState(stateStale))
 	p.setIf(appsv1alpha1.ConditionConflict, "NotOurs", p.inState(stateConflict))
@@ -127,15 +126,19 @@ func (p *pass) conditions() {
 	p.setIf(appsv1alpha1.ConditionNamespaceMissing, "NamespaceMissing", p.inState(stateNamespaceMissing))
 	p.setIf(appsv1alpha1.ConditionAllocation, "Corrected", strings.Join(p.notes, "; "))
 	p.setIf(appsv1alpha1.ConditionUnknownSubsets, "NoSuchSubset", prefixed("nothing moves for keys of partitions that name no subset: ", p.unknownKeys()))
-	if p.refused != "" {
+	switch {
+	case len(p.spoilt) > 0:
+		p.clear(appsv1alpha1.ConditionRefused) // TemplateInvalid says it
+	case p.refused != "":
 		p.set(appsv1alpha1.ConditionRefused, p.refusedFor, "nothing moves: "+p.refused)
-	} else {
+	default:
 		p.setIf(appsv1alpha1.ConditionRefused, "RefusedByMember", p.inState(stateRefused))
 	}
 	p.setIf(appsv1alpha1.ConditionRemovalHeld, "NotConfirmed", p.removalMessage())
 	p.setIf(appsv1alpha1.ConditionHeld, "HeldAtPartition", p.heldMessage())
 	p.progress()
 	p.ready()
+	p.templateInvalid()
 }
 
 func (p *pass) removalMessage() string {

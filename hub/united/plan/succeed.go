@@ -39,6 +39,9 @@ func (pl *place) succession() succession {
 			out.asked, out.scaledBy = live, c.Report.ScaledBy[0]
 		}
 	}
+	if c := pl.child; c != nil && len(c.Report.ScaledBy) > 0 && out.scaledBy == "" {
+		out.asked = ptr.Deref(c.Report.SpecReplicas, 1) // its autoscaler's word counts, as everywhere
+	}
 	return out
 }
 
@@ -92,7 +95,11 @@ func (p *pass) keep(pl *place) {
 			continue
 		}
 		if r, ok := p.heldTemplate(pl, c); ok {
-			p.push(pl, c, r, render.Partition{Hold: true}, "it stays until a child of the new kind has taken over")
+			part := render.Partition{Hold: true}
+			if len(p.spoilt) > 0 {
+				part = p.partitionOf(pl, c)
+			}
+			p.push(pl, c, r, part, "it stays until a child of the new kind has taken over")
 		}
 	}
 }
