@@ -171,8 +171,11 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 			g.Expect(shared.hubWrites("west", mark["west"], ns)).To(BeEmpty())
 		})
 		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v1: 2}))
+		// What runs goes on: it is scaled, on the template that it has.
+		shared.patch(ctx, u, `{"spec":{"replicas":4,"topology":{"subsets":[{"name":"east","cluster":"east","replicas":3},{"name":"west","cluster":"west","replicas":1}]}}}`)
+		soon(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v1: 3})) })
 		native.release(ctx, u, v2)
-		shared.updated(ctx, u, 3)
+		shared.updated(ctx, u, 4)
 		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
 			g.Expect(condition(u, appsv1alpha1.ConditionTemplateInvalid).Status).NotTo(Equal(metav1.ConditionTrue))
 		})
