@@ -86,7 +86,9 @@ func (p *pass) changesKind(pl *place) bool {
 // kind is the name of the kind that the spec asks for.
 func (p *pass) kind() string { return p.kindName }
 
-// wholeOnly turns a grant in part into a hold where no part can be held: of a Deployment, and of a change of kind.
+// wholeOnly turns a grant in part into a hold where no part can be held: of a Deployment, of a change of kind, and of a
+// StatefulSet that somebody on the member scales. Its partition is a number: pods that an autoscaler adds would be above
+// it, on the new revision, before the hub can answer (design.md 4: no pod beyond the largest grant).
 func (p *pass) wholeOnly() {
 	for _, pl := range p.places {
 		if pl.full() {
@@ -95,6 +97,9 @@ func (p *pass) wholeOnly() {
 		switch {
 		case !pl.settled && p.changesKind(pl):
 			pl.hold(pl.why + "; held whole: a change of kind cannot be granted in part")
+		case render.PodNames(p.workload.Kind) == render.NamesOrdinal && pl.child != nil && len(pl.child.Report.ScaledBy) > 0:
+			pl.hold(fmt.Sprintf("%s; held whole: %s scales it on the member, and a StatefulSet's partition is a number that this would outgrow",
+				pl.why, pl.child.Report.ScaledBy[0]))
 		case p.workload.Kind.Hold == render.HoldWhole:
 			pl.hold(pl.why + "; held whole: a Deployment cannot be held in part")
 		}
