@@ -75,6 +75,9 @@ type Intent struct {
 	// Fixed is pod name to why the pod is not moved yet: it is neither patched nor recreated, spends no budget, and keeps its
 	// place in the grant. What it has begun it finishes.
 	Fixed map[string]string
+	// Outside names the pods that the partition keeps where they are by their position; nil: only the number counts. They take
+	// nobody's place in the grant, and while nothing is being released they use up none of it.
+	Outside []string
 	// Compare orders the candidates; the smaller moves first. Nil means order.Default. Ties end at the name.
 	Compare func(a, b Pod) int
 	// Scatter spreads pods with these labels over the release (order.Scatter): applied to the candidates after Compare, those

@@ -30,7 +30,10 @@ func (r *round) choose() {
 		case w.refused != "":
 			m.refusal = w.refused
 			r.refused = append(r.refused, m)
-		case quota > 0 && r.in.Fixed[m.pod.Name] != "":
+		case m.outside && target.Name == r.in.Update.Name:
+			// Its place is below the grant: it takes none of those in it.
+			r.held = append(r.held, m)
+		case quota > 0 && m.fixed:
 			// It keeps its place in the grant, and does not move into it yet.
 			quota--
 			r.fixed = append(r.fixed, m)
@@ -124,7 +127,7 @@ func (r *round) recreateHopeless() {
 		return
 	}
 	for _, m := range r.members {
-		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless && r.in.Fixed[m.pod.Name] == "" {
+		if m.stays() && !m.written && !m.chosen && m.proof.Hopeless && !m.fixed {
 			why := "cannot be updated in place: " + m.proof.Missing
 			if r.strange(m, way{recreate: why}) {
 				continue
@@ -144,7 +147,7 @@ func (r *round) freeBudget() {
 	}
 	broken := 0
 	for _, m := range r.members {
-		held := m.pod.Down && !m.pod.InService() && r.in.Fixed[m.pod.Name] == "" && slices.Contains(r.held, m)
+		held := m.pod.Down && !m.pod.InService() && !m.fixed && !m.outside && slices.Contains(r.held, m)
 		if m.chosen || m.active() && !m.pod.Available && !held {
 			// It moves, or may become available.
 			return
@@ -155,7 +158,7 @@ func (r *round) freeBudget() {
 	for i := 0; i < len(r.held) && broken > 0; i++ {
 		m := r.held[i]
 		w := r.ways.of(m.pod, target)
-		if !m.pod.Down || m.pod.InService() || w.refused != "" || r.in.Fixed[m.pod.Name] != "" {
+		if !m.pod.Down || m.pod.InService() || w.refused != "" || m.fixed || m.outside {
 			continue
 		}
 		last := lastPlaced(r.blocked)
@@ -179,6 +182,10 @@ func (r *round) standstill() bool {
 // them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
 	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
+	if !r.releasing() {
+		// Those that are kept by their position have never left, and the places beyond the partition are there for the others.
+		quota += r.tally.askedOutside
+	}
 	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() && len(r.in.Current.Template) > 0 {
 		// Of a revision that is not kept none could be created.
 		return r.in.Current, excess

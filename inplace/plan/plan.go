@@ -31,6 +31,8 @@ type member struct {
 	leaving bool
 	// condemned has no slot, and stands in for no pod that has one.
 	condemned bool
+	// outside is kept by the partition because of its position; fixed is not moved yet, whatever else would let it.
+	outside, fixed bool
 	// written is set for pods that scaling writes in this pass: nothing else is written to them.
 	written bool
 	// update is where it goes; without a target it stays.
@@ -121,6 +123,8 @@ type tally struct {
 	// asked are staying pods on the update revision, created ones of this pass included; older are the others. leaving are
 	// pods on the update revision that were asked to go and are still there, going those that scaling deletes in this pass.
 	asked, older, leaving, going int32
+	// askedOutside are those of asked that the partition keeps by their position.
+	askedOutside int32
 	// moving are those of older that are on their way to the update revision.
 	moving int32
 	// absent pods are wanted and neither there nor being created; absentNew of them will come at the update revision.
@@ -136,7 +140,7 @@ type tally struct {
 func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 	r := &round{in: in, now: now, ways: ways{intent: in, cache: map[[2]string]way{}}}
 	population := readPopulation(&in.Population)
-	seen := map[string]bool{}
+	seen, outside := map[string]bool{}, namesOf(in.Outside)
 	for _, p := range pods {
 		if seen[p.Name] {
 			continue
@@ -144,11 +148,20 @@ func newRound(in inplace.Intent, pods []inplace.Pod, now time.Time) *round {
 		seen[p.Name] = true
 		m := &member{pod: p, proof: step.Prove(p, step.Update{Undrained: in.PatchUndrained}, now)}
 		population.mark(m)
+		m.outside, m.fixed = outside[p.Name], in.Fixed[p.Name] != ""
 		r.members = append(r.members, m)
 	}
 	r.count()
 	r.later(in.Population.LookAgainIn)
 	return r
+}
+
+func namesOf(list []string) map[string]bool {
+	out := make(map[string]bool, len(list))
+	for _, name := range list {
+		out[name] = true
+	}
+	return out
 }
 
 // population says of names what scaling does.
@@ -228,6 +241,7 @@ func (r *round) countOne(m *member) {
 	if m.stays() {
 		t.staying++
 		t.asked += one(updated)
+		t.askedOutside += one(updated && m.outside)
 		t.older += one(!updated)
 		t.moving += one(!updated && m.begun())
 		t.held += one(r.heldInService(m))

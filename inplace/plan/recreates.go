@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/underway-dev/underway/inplace"
 )
 
@@ -18,7 +20,9 @@ func MustRecreate(in inplace.Intent, pods []inplace.Pod) (toUpdate, toCurrent in
 		return 0, 0
 	}
 	for i := range pods {
-		r.members = append(r.members, &member{pod: pods[i]})
+		r.members = append(r.members, &member{
+			pod: pods[i], fixed: in.Fixed[pods[i].Name] != "", outside: slices.Contains(in.Outside, pods[i].Name),
+		})
 	}
 	older := r.inTurn(in.Update, func(m *member) bool { return m.pod.Revision != in.Update.Name })
 	toUpdate = r.recreates(older, in.Update, int32(len(older))-in.Partition) //nolint:gosec // a number of pods
@@ -51,11 +55,11 @@ func (r *round) recreates(members []*member, target inplace.Revision, n int32) i
 			break
 		}
 		w := r.ways.of(m.pod, target)
-		if w.refused != "" || r.strange(m, w) {
+		if w.refused != "" || r.strange(m, w) || m.outside && target.Name == r.in.Update.Name {
 			continue
 		}
 		n--
-		out += one(w.recreate != "")
+		out += one(w.recreate != "" && !m.fixed)
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func (w *Writer) createClaims(ctx context.Context, claims []*unstructured.Unstru
 }
 
 // patchClaim changes exactly the version of a claim that was judged. What the API server refuses (a class that allows no
-// expansion, a quota) is an error with its words: nothing else waits for it here.
+// expansion, a quota) is a ClaimError with its words: nothing else waits for it here.
 func (w *Writer) patchClaim(ctx context.Context, p inplace.ClaimPatch, t *track) error {
 	if p.UID == "" || p.ResourceVersion == "" {
 		return fmt.Errorf("changing claim %s/%s: no UID or resourceVersion to hold it to", p.Namespace, p.Name)
@@ -72,7 +72,7 @@ func (w *Writer) patchClaim(ctx context.Context, p inplace.ClaimPatch, t *track)
 		return nil
 	default:
 		t.unsure(&t.result.UnsureClaims, err, p.Ref)
-		return fmt.Errorf("changing claim %s/%s: %w", p.Namespace, p.Name, err)
+		return &ClaimError{Patch: p, Err: err}
 	}
 }
 

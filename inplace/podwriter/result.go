@@ -60,6 +60,29 @@ func (e *CreateError) Refused() (message string, ok bool) {
 	return without(without(status.Status().Message, " is forbidden: "), " is invalid: "), true
 }
 
+// ClaimError is a change of a claim that the API server did not take.
+type ClaimError struct {
+	// Patch is what was sent.
+	Patch inplace.ClaimPatch
+	Err   error
+}
+
+// Error names the claim.
+func (e *ClaimError) Error() string {
+	return fmt.Sprintf("changing claim %s/%s: %v", e.Patch.Namespace, e.Patch.Name, e.Err)
+}
+
+// Unwrap is the answer.
+func (e *ClaimError) Unwrap() error {
+	return e.Err
+}
+
+// Refused reports whether the answer is a clear refusal (400, 403, 422: a storage class that allows no expansion, a quota)
+// that the same request would meet again at once.
+func (e *ClaimError) Refused() bool {
+	return apierrors.IsForbidden(e.Err) || apierrors.IsInvalid(e.Err) || apierrors.IsBadRequest(e.Err)
+}
+
 // track collects results of parallel requests.
 type track struct {
 	mu     sync.Mutex

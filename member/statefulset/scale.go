@@ -44,7 +44,7 @@ func (Kind) Scale(c workload.Crowd) workload.Scaled {
 	result := plan.Scale(input)
 	in.Population = result.Population
 	in.Population.Condemned, in.Population.AbsentNew, in.Population.ClaimPatches = result.Condemned, &result.AbsentNew, result.ClaimPatches
-	in.Fixed = result.Fixed
+	in.Fixed, in.Outside = result.Fixed, result.Outside
 	if strategy.ResizeClaims && waitsFor(result.Holds, inplace.HoldClaim) {
 		in.Population.LookAgainIn = crowd.Soonest(in.Population.LookAgainIn, resizeAgain)
 	}

@@ -92,8 +92,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	acted, actErr := r.act(ctx, seen, decision)
 	again, reportErr := r.conclude(ctx, seen, decision, failuresOf(actErr))
 	r.tell(ctx, seen, decision, acted)
+	actErr, refused := withoutRefusedClaims(actErr)
 	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
 		return ctrl.Result{}, err
+	}
+	if refused {
+		again = soonest(again, claimAgain)
 	}
 	if actErr != nil {
 		// A conflict that nothing need bring to us: a quota's, or a revision's, which is not watched.
@@ -129,6 +133,20 @@ func soonest(all ...time.Duration) time.Duration {
 // ignoreConflict drops conflicts and keeps what was joined to them: a newer version exists, and is looked at next.
 func ignoreConflict(err error) error {
 	return errors.Join(slices.DeleteFunc(flatten(err), apierrors.IsConflict)...)
+}
+
+// claimAgain is when a change of a claim that the API server refused is tried again: nothing tells when a quota has room. The
+// conditions show its words until then.
+const claimAgain = 30 * time.Second
+
+// withoutRefusedClaims takes the clear refusals of changes of claims out of an error.
+func withoutRefusedClaims(err error) (rest error, refused bool) {
+	all := flatten(err)
+	kept := slices.DeleteFunc(all, func(e error) bool {
+		claim := (*podwriter.ClaimError)(nil)
+		return errors.As(e, &claim) && claim.Refused()
+	})
+	return errors.Join(kept...), len(kept) < len(all)
 }
 
 // flatten takes joined errors apart.

@@ -258,7 +258,7 @@ func failedUpdate(sum inplace.Summary, failed failures) metav1.Condition {
 
 // failures are the parts of an error that conditions may show: deterministic, without conflicts.
 type failures struct {
-	// scale is of creates, deletes and revisions; update of patches.
+	// scale is of creates, deletes and revisions; update of patches, of claims too.
 	scale, update string
 }
 
@@ -269,6 +269,10 @@ func failuresOf(err error) failures {
 			continue
 		}
 		if patch := (*podwriter.PatchError)(nil); errors.As(e, &patch) {
+			update = append(update, e.Error())
+			continue
+		}
+		if claim := (*podwriter.ClaimError)(nil); errors.As(e, &claim) {
 			update = append(update, e.Error())
 			continue
 		}

@@ -178,7 +178,7 @@ func held2(r Result, kind inplace.HoldKind) string {
 func next(in Input) (Result, inplace.Decision) {
 	r := Scale(in)
 	intent := in.Intent
-	intent.RecreateOnly, intent.Fixed = Outdated(in.Templates, in.Pods), r.Fixed
+	intent.RecreateOnly, intent.Fixed, intent.Outside = Outdated(in.Templates, in.Pods), r.Fixed, r.Outside
 	intent.Population = r.Population
 	intent.Population.Condemned, intent.Population.AbsentNew, intent.Population.ClaimPatches = r.Condemned, &r.AbsentNew, r.ClaimPatches
 	return r, engine.Next(intent, in.Pods, in.Now)

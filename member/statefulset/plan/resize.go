@@ -87,11 +87,15 @@ func (s *scaling) fix(m *member, why string, state size) {
 // for.
 func (s *scaling) movers() []*member {
 	var moved, old []*member
+	// As in the engine: those that never left use up no place while nothing is being released.
+	releasing, taken := s.Intent.Current.Name != s.Intent.Update.Name, 0
 	for _, m := range s.members {
 		switch {
 		case !m.stays():
 		case m.updated:
 			moved = append(moved, m)
+			taken += one(releasing || !s.outside(m))
+		case s.outside(m):
 		default:
 			old = append(old, m)
 		}
@@ -107,7 +111,7 @@ func (s *scaling) movers() []*member {
 	}
 	slices.SortFunc(moved, sorted)
 	slices.SortFunc(old, sorted)
-	quota := int(s.Intent.Grant()-s.out.AbsentNew) - len(moved)
+	quota := int(s.Intent.Grant()-s.out.AbsentNew) - taken
 	for i := range s.out.Creates {
 		if s.out.Creates[i].Revision == s.Intent.Update.Name {
 			quota--

@@ -57,6 +57,8 @@ type Result struct {
 	// Fixed is pod name to why a pod is not moved yet: its claims, or those of one before it, are resized first, one of them would
 	// go with it, or one before it waits for the budget. It keeps its place in the grant.
 	Fixed map[string]string
+	// Outside names, sorted, the pods that the partition keeps by their position (inplace.Intent.Outside); in order only.
+	Outside []string
 	// ClaimPatches change claims that exist.
 	ClaimPatches []ClaimPatch
 	// Volumes are the status of each claim template, in their order.
@@ -295,9 +297,9 @@ func (s *scaling) keepOrder() {
 	before := ""
 	for _, m := range slices.Backward(s.members) {
 		switch {
+		case s.outside(m):
+			s.out.Outside = append(s.out.Outside, m.pod.Name)
 		case !m.stays() || m.updated:
-		case m.position < int64(s.Intent.Partition):
-			s.fixed(m, "the partition keeps it on the revision before")
 		case begun(m.pod) || !m.pod.InService():
 		case m.available:
 			before = cmp.Or(before, m.pod.Name)
@@ -305,6 +307,11 @@ func (s *scaling) keepOrder() {
 			s.fixed(m, fmt.Sprintf("pods move in order, and %s comes first", before))
 		}
 	}
+}
+
+// outside reports whether the partition keeps a pod because of its position.
+func (s *scaling) outside(m *member) bool {
+	return !s.Strategy.Unordered && m.stays() && m.position < int64(s.Intent.Partition)
 }
 
 // tell says what somebody should look at: pods that should be gone, pods without an ordinal.
@@ -361,6 +368,7 @@ func (s *scaling) finish() Result {
 	}
 	slices.Sort(s.out.Condemned)
 	slices.Sort(s.out.Leaving)
+	slices.Sort(s.out.Outside)
 	slices.SortFunc(s.out.ClaimPatches, func(a, b ClaimPatch) int { return cmp.Compare(a.Name, b.Name) })
 	return s.out
 }
