@@ -93,12 +93,30 @@ func release(seed uint64) error {
 		if rng.IntN(8) == 0 {
 			in = s.previous // the workload itself is seen late
 		}
-		if _, err := s.a.pass(in, s.minReady); err != nil {
+		d, err := s.a.pass(in, s.minReady)
+		if err = cmp.Or(err, fixedStay(in, d)); err != nil {
 			return fmt.Errorf("%w\n%s", err, strings.Join(s.a.log, "\n"))
 		}
 	}
 	if err := cmp.Or(s.end(), s.a.checkRestarts()); err != nil {
 		return fmt.Errorf("%w\n%s", err, strings.Join(s.a.log[max(len(s.a.log)-60, 0):], "\n"))
+	}
+	return nil
+}
+
+// fixedStay: no pod in Fixed is taken down, patched or recreated.
+func fixedStay(in inplace.Intent, d inplace.Decision) error {
+	for _, x := range d.Patches {
+		if in.Fixed[x.Name] != "" && (x.Kind == inplace.PatchDrain || x.Kind == inplace.PatchUpdate) && x.To != in.Current.Name {
+			return fmt.Errorf("fixed: %s of %s", x.Kind, x.Name)
+		}
+	}
+	for _, x := range d.Deletes {
+		// Scaling's own words are others.
+		moved := strings.HasPrefix(x.Because, "recreated to get to ") || strings.HasPrefix(x.Because, "cannot be updated in place")
+		if in.Fixed[x.Name] != "" && moved {
+			return fmt.Errorf("fixed: %s is deleted: %s", x.Name, x.Because)
+		}
 	}
 	return nil
 }
@@ -172,7 +190,10 @@ func (s *story) numbers() {
 // order draws who goes first, and who cannot be changed in place.
 func (s *story) order() {
 	s.in.Compare = []func(a, b inplace.Pod) int{nil, nil, order.Name, order.OrdinalDescending}[s.rng.IntN(4)]
-	s.in.Scatter, s.in.RecreateOnly = nil, nil
+	s.in.Scatter, s.in.RecreateOnly, s.in.Fixed = nil, nil, nil
+	if s.rng.IntN(6) == 0 {
+		s.in.Fixed = map[string]string{fmt.Sprintf("p-%d", s.rng.IntN(4)): "its claims are resized first"}
+	}
 	if s.rng.IntN(4) == 0 {
 		s.in.Scatter = []appsv1alpha1.UpdateScatterTerm{{Key: "lb", Value: "true"}, {Key: "seen", Value: "true"}}
 	}
@@ -296,7 +317,7 @@ func (s *story) end() error {
 		s.in.Revisions = append(slices.Clip(s.in.Revisions), s.in.Update)
 		s.a.grants[s.in.Update.Name] = 0
 	}
-	s.in.Invalid, s.in.Paused, s.in.OnDelete = "", false, false
+	s.in.Invalid, s.in.Paused, s.in.OnDelete, s.in.Fixed = "", false, false, nil
 	s.in.MaxUnavailable = max(s.in.MaxUnavailable, 1)
 	if s.rng.IntN(2) == 0 {
 		s.in.Partition = 0
