@@ -127,17 +127,19 @@ func TestB075Ordered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy, broken, good string
 		// restarts of the pods that were never broken.
-		restarts int32
+		restarts  int32
+		partition int
 	}{
-		"reverted, in place":   {"InPlaceIfPossible", "app:v2-pull-fails", "app:v1", 0},
-		"replaced, in place":   {"InPlaceIfPossible", "app:v2-crash", "app:v3", 1},
-		"reverted, recreating": {"ReCreate", "app:v2-never-ready", "app:v1", 0},
-		"replaced, recreating": {"ReCreate", "app:v2-pull-fails", "app:v3", 0},
+		"reverted, in place":             {"InPlaceIfPossible", "app:v2-pull-fails", "app:v1", 0, 0},
+		"replaced, in place":             {"InPlaceIfPossible", "app:v2-crash", "app:v3", 1, 0},
+		"reverted, recreating":           {"ReCreate", "app:v2-never-ready", "app:v1", 0, 0},
+		"replaced, recreating":           {"ReCreate", "app:v2-pull-fails", "app:v3", 0, 0},
+		"reverted, and a partition held": {"InPlaceIfPossible", "app:v2-pull-fails", "app:v1", 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := in(t, steady)
-			s := p.Stateful("db", "app:v1", "replicas: 3\nupdateStrategy: {rollingUpdate: {podUpdatePolicy: "+tc.policy+"}}"+dataOf("1Gi", ""))
+			s := p.Stateful("db", "app:v1", fmt.Sprintf("replicas: 3\nupdateStrategy: {rollingUpdate: {podUpdatePolicy: %s, partition: %d}}", tc.policy, tc.partition)+dataOf("1Gi", ""))
 			s.Ready(3, time.Minute)
 			pods, claims := kit.Identities(p.Pods()), p.claimIDs()
 			s.Image(tc.broken)
