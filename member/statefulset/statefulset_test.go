@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -151,7 +150,7 @@ func claim(name, size string) corev1.PersistentVolumeClaim {
 	q := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("c" + name), ResourceVersion: "1", Labels: map[string]string{"app": "db"}},
-		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("fast"), Resources: corev1.VolumeResourceRequirements{Requests: q}},
+		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast"), Resources: corev1.VolumeResourceRequirements{Requests: q}},
 		Status:     corev1.PersistentVolumeClaimStatus{Capacity: q},
 	}
 }

@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	acted, actErr := r.act(ctx, seen, decision)
 	again, reportErr := r.conclude(ctx, seen, decision, failuresOf(actErr))
 	r.tell(ctx, seen, decision, acted)
-	actErr, refused := withoutRefusedClaims(actErr)
+	refused, actErr := withoutRefusedClaims(actErr)
 	if err := errors.Join(ignoreConflict(actErr), ignoreConflict(reportErr)); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -140,13 +140,13 @@ func ignoreConflict(err error) error {
 const claimAgain = 30 * time.Second
 
 // withoutRefusedClaims takes the clear refusals of changes of claims out of an error.
-func withoutRefusedClaims(err error) (rest error, refused bool) {
+func withoutRefusedClaims(err error) (refused bool, rest error) {
 	all := flatten(err)
 	kept := slices.DeleteFunc(all, func(e error) bool {
 		claim := (*podwriter.ClaimError)(nil)
 		return errors.As(e, &claim) && claim.Refused()
 	})
-	return errors.Join(kept...), len(kept) < len(all)
+	return len(kept) < len(all), errors.Join(kept...)
 }
 
 // flatten takes joined errors apart.

@@ -206,7 +206,8 @@ func zero(v any) bool {
 		return len(t) == 0
 	}
 	n, isNumber := number(v)
-	return v == nil || v == "" || v == false || (isNumber && n == 0)
+	b, isBool := v.(bool)
+	return v == nil || v == "" || (isBool && !b) || (isNumber && n == 0)
 }
 
 // equalLeaves compares two scalars: numbers by value, amounts as quantities. A null equals an absent field.

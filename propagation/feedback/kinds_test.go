@@ -48,8 +48,10 @@ func TestReportsByKind(t *testing.T) {
 			`{"observedGeneration": 2, "replicas": 6, "readyReplicas": 5, "availableReplicas": 5, "updatedReplicas": 3, "unavailableReplicas": 1,
 			  "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m",
 			    "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}`,
-			numbers{Replicas: 6, Ready: 5, Available: 5, Updated: 3, UpdatedReady: 2, Unavailable: 1, Fresh: true, Paused: true, PodsUnknown: true,
-				Condition: "Progressing False ProgressDeadlineExceeded"},
+			numbers{
+				Replicas: 6, Ready: 5, Available: 5, Updated: 3, UpdatedReady: 2, Unavailable: 1, Fresh: true, Paused: true, PodsUnknown: true,
+				Condition: "Progressing False ProgressDeadlineExceeded",
+			},
 		},
 		"advanced StatefulSet": {
 			render.AdvancedStatefulSet(),

@@ -71,7 +71,7 @@ type step struct {
 	keys  map[string]string
 }
 
-// parsePath reads a path as the API server writes it: .spec.containers[name="web"].ports[0].x
+// parsePath reads a path as the API server writes it: .spec.containers[name="web"].ports[0].x.
 func parsePath(text string) ([]step, bool) {
 	var out []step
 	for text != "" {

@@ -5,6 +5,7 @@ package propagation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -227,9 +228,7 @@ func TestKindDriftIsTakenBack(t *testing.T) {
 
 func union(m map[string]string, name, value string) map[string]string {
 	out := map[string]string{name: value}
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestClaimsAreVolumesOfWhatIsAsked(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	r.workload.Spec = []byte(`{}`)
-	if string(r.podWithClaims()) != string(r.pod) {
+	if !bytes.Equal(r.podWithClaims(), r.pod) {
 		t.Error("changed without claims")
 	}
 }
