@@ -17,17 +17,7 @@ func advancedStatefulSet(obj *unstructured.Unstructured, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("reading the update strategy: %w", err)
 	}
-	if p := rolling["partition"]; p != nil {
-		r.Partition = fmt.Sprint(p)
-	}
-	r.Paused, _ = rolling["paused"].(bool)
-	return status(obj, r, map[string]*int32{
-		"replicas":             &r.Replicas,
-		"readyReplicas":        &r.Ready,
-		"availableReplicas":    &r.Available,
-		"updatedReplicas":      &r.Updated,
-		"updatedReadyReplicas": &r.UpdatedReady,
-	})
+	return ofOurs(obj, r, rolling)
 }
 
 func statefulSet(obj *unstructured.Unstructured, r *Report) error {

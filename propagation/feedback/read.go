@@ -70,10 +70,15 @@ func cloneSet(obj *unstructured.Unstructured, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("reading the update strategy: %w", err)
 	}
-	if p := strategy["partition"]; p != nil {
+	return ofOurs(obj, r, strategy)
+}
+
+// ofOurs reads what the kinds of apps.kruise.io have in common; rollout is where partition and paused are.
+func ofOurs(obj *unstructured.Unstructured, r *Report, rollout map[string]any) error {
+	if p := rollout["partition"]; p != nil {
 		r.Partition = fmt.Sprint(p)
 	}
-	r.Paused, _ = strategy["paused"].(bool)
+	r.Paused, _ = rollout["paused"].(bool)
 	return status(obj, r, map[string]*int32{
 		"replicas":             &r.Replicas,
 		"readyReplicas":        &r.Ready,
