@@ -182,7 +182,7 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	}
 	made, ok, err := w.createClaims(ctx, c.Claims, t)
 	if !ok || err != nil {
-		return err
+		return errors.Join(err, w.dropClaims(ctx, c, made, err, t))
 	}
 	pod := c.Object.DeepCopy()
 	err = w.client.Create(ctx, pod, client.FieldOwner(appsv1alpha1.FieldManagerMember))
@@ -198,12 +198,23 @@ func (w *Writer) create(ctx context.Context, c inplace.Create, t *track) error {
 	default:
 		t.failed(err, inplace.Ref{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		refused := &CreateError{What: "pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), Err: err}
-		if _, sure := refused.Refused(); sure && c.DropClaims {
-			// Each try would make other claims where claims are not used again. These have never had a pod.
-			return errors.Join(refused, w.deleteClaims(ctx, made, t))
-		}
-		return refused
+		return errors.Join(refused, w.dropClaims(ctx, c, made, refused, t))
 	}
+}
+
+// dropClaims deletes the claims that were made for a pod which is not to be, where each try would make other ones: after a
+// clear refusal, and where a name was taken (no error). They have never had a pod. Of trouble on the way nothing is known.
+func (w *Writer) dropClaims(ctx context.Context, c inplace.Create, made []inplace.Ref, err error, t *track) error {
+	refused := (*CreateError)(nil)
+	if errors.As(err, &refused) {
+		if _, sure := refused.Refused(); !sure {
+			return nil
+		}
+	}
+	if !c.DropClaims || (err != nil && refused == nil) {
+		return nil
+	}
+	return w.deleteClaims(ctx, made, t)
 }
 
 func gone(ref inplace.Ref) Written {
