@@ -152,13 +152,18 @@ func TestPlaceDeployment(t *testing.T) {
 func TestPlacesRefuseWhatTheyCannotRead(t *testing.T) {
 	t.Parallel()
 	for _, k := range []render.Kind{render.StatefulSet(), render.AdvancedStatefulSet()} {
-		for more, p := range map[string]render.Partition{
-			`, "updateStrategy": {"type": "Rolling"}`:    {},
-			`, "updateStrategy": {"rollingUpdate": "x"}`: {},
-			`, "replicas": 3`:                            {Value: intstr.FromInt32(-1)},
-			`, "serviceName": "a"`:                       {Value: intstr.FromString("half")},
-			`, "serviceName": "b"`:                       {Value: intstr.FromString("101%")},
+		value := func(v intstr.IntOrString) render.Partition { return render.Partition{Value: v} }
+		for _, tc := range []struct {
+			more string
+			p    render.Partition
+		}{
+			{`, "updateStrategy": {"type": "Rolling"}`, render.Partition{}},
+			{`, "updateStrategy": {"rollingUpdate": "x"}`, render.Partition{}},
+			{`, "replicas": 3`, value(intstr.FromInt32(-1))},
+			{`, "serviceName": "a"`, value(intstr.FromString("half"))},
+			{`, "serviceName": "b"`, value(intstr.FromString("101%"))},
 		} {
+			more, p := tc.more, tc.p
 			in := kindInput(k, more)
 			in.Partition = p
 			if obj, err := render.Child(in); err == nil {
