@@ -22,6 +22,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/member/cloneset"
+	"github.com/underway-dev/underway/member/statefulset"
 	"github.com/underway-dev/underway/member/workload"
 )
 
@@ -41,18 +42,23 @@ type agent struct {
 	faults, quota bool
 	planted       *fault
 	judge         *judge
-	pass          *pass
-	passes        int
+	// order is the judge of a StatefulSet, nil for a CloneSet.
+	order  *orderJudge
+	pass   *pass
+	passes int
 }
 
 // pass is one reconcile, with what it saw and what it sent.
 type pass struct {
 	set        *appsv1alpha1.CloneSet
+	ordered    *appsv1alpha1.StatefulSet
 	pods       []*corev1.Pod
 	claims     []*corev1.PersistentVolumeClaim
 	population inplace.Population
 	scaled     bool
 	requests   []*request
+	// movers are the available pods of a StatefulSet that were moved.
+	movers []*corev1.Pod
 	// current is set when the cache showed everything as it is.
 	current bool
 	// faulty is set when a request or an answer was lost, or the agent ended in the middle.
@@ -72,6 +78,9 @@ func newAgent(c *cluster, seed uint64, f *fault) *agent {
 		faults: true, planted: f, marks: []int64{0},
 	}
 	a.judge = newJudge(a)
+	if c.ordered() != nil {
+		a.order = newOrderJudge(a)
+	}
 	a.restart()
 	return a
 }
@@ -95,8 +104,13 @@ func (a *agent) restart() {
 			return strconv.FormatInt(a.view[kind], 10)
 		}
 	}
+	var kind workload.Kind = &spy{a: a}
+	resource := cloneset.Resource()
+	if a.order != nil {
+		kind, resource = &orderSpy{a: a}, statefulset.Resource()
+	}
 	a.r = workload.New(workload.Options{
-		Kind: &spy{a: a}, Resource: cloneset.Resource(), Extended: true, Clock: a.clock,
+		Kind: kind, Resource: resource, Extended: true, Clock: a.clock,
 		Cache:       &reader{s: a.c.server, rv: a.view, read: see, shuffle: shuffle},
 		PodsVersion: version(kindPod),
 		Claims:      workload.Feed{Synced: func() bool { return true }, Version: version(kindClaim)},
@@ -127,6 +141,37 @@ func (s *spy) Scale(c workload.Crowd) workload.Scaled {
 	return in
 }
 
+// orderSpy is the StatefulSet's adapter, likewise.
+type orderSpy struct {
+	statefulset.Kind
+
+	a *agent
+}
+
+// Read reads the object.
+func (s *orderSpy) Read(obj client.Object) workload.Wanted {
+	w := s.Kind.Read(obj)
+	s.a.planted.onRead(s.a, &w)
+	return w
+}
+
+// Scale says who should exist.
+func (s *orderSpy) Scale(c workload.Crowd) workload.Scaled {
+	s.a.pass.ordered = c.Object.(*appsv1alpha1.StatefulSet)
+	in := s.Kind.Scale(c)
+	s.a.planted.onScale(s.a, c, &in.Intent)
+	s.a.pass.population, s.a.pass.scaled = in.Population, true
+	return in
+}
+
+// Report writes the status.
+func (s *orderSpy) Report(obj client.Object, r workload.Report) bool {
+	if s.a.planted != nil && s.a.planted.boasting {
+		r.Summary.Updated++
+	}
+	return s.Kind.Report(obj, r)
+}
+
 // Report writes the status.
 func (s *spy) Report(obj client.Object, r workload.Report) bool {
 	if s.a.planted != nil && s.a.planted.boasting {
@@ -142,7 +187,8 @@ func (a *agent) saw(kind string, objects []client.Object) {
 	}
 	switch kind {
 	case kindSet:
-		a.pass.set = objects[0].(*appsv1alpha1.CloneSet)
+		a.pass.set, _ = objects[0].(*appsv1alpha1.CloneSet)
+		a.pass.ordered, _ = objects[0].(*appsv1alpha1.StatefulSet)
 	case kindPod:
 		a.pass.pods = nil
 		for _, obj := range objects {
@@ -206,6 +252,10 @@ func (a *agent) reconcile(late bool) error {
 	if p.ends >= 0 {
 		a.c.logf("the agent ends and starts anew")
 		a.restart()
+	}
+	if a.order != nil {
+		a.judge.last = p
+		return a.order.judgePass(p)
 	}
 	return a.judge.judgePass(p)
 }
@@ -339,7 +389,11 @@ func (a *agent) after(q *request) error {
 	a.pass.requests = append(a.pass.requests, q)
 	if q.err == nil {
 		a.own[q.kind] = max(a.own[q.kind], a.c.rv)
-		a.judge.written(a.pass, q)
+		if a.order != nil {
+			a.order.written(a.pass, q)
+		} else {
+			a.judge.written(a.pass, q)
+		}
 	}
 	if a.fate(q) == fateAnswer {
 		a.pass.faulty = true
@@ -359,6 +413,9 @@ func (a *agent) settle() error {
 			a.c.schedule(pod.Name)
 			a.c.kubelet(pod.Name)
 			a.c.hook(pod.Name)
+		}
+		for _, claim := range a.c.claims() {
+			a.c.grow(claim)
 		}
 		a.everybody()
 		before := a.c.rv

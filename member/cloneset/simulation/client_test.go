@@ -10,11 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -87,6 +89,8 @@ func copyInto(into, from client.Object) error {
 		from.(*appsv1.ControllerRevision).DeepCopyInto(to)
 	case *appsv1alpha1.CloneSet:
 		from.(*appsv1alpha1.CloneSet).DeepCopyInto(to)
+	case *appsv1alpha1.StatefulSet:
+		from.(*appsv1alpha1.StatefulSet).DeepCopyInto(to)
 	case *metav1.PartialObjectMetadata:
 		to.ObjectMeta = *metaOf(from).DeepCopy()
 	default:
@@ -108,6 +112,8 @@ func metaOf(obj client.Object) *metav1.ObjectMeta {
 	case *discoveryv1.EndpointSlice:
 		return &o.ObjectMeta
 	case *appsv1alpha1.CloneSet:
+		return &o.ObjectMeta
+	case *appsv1alpha1.StatefulSet:
 		return &o.ObjectMeta
 	}
 	panic(fmt.Sprintf("the model has no metadata of %T", obj))
@@ -138,6 +144,8 @@ func (r *reader) List(_ context.Context, list client.ObjectList, opts ...client.
 			l.Items = append(l.Items, *obj.(*discoveryv1.EndpointSlice))
 		case *appsv1.ControllerRevisionList:
 			l.Items = append(l.Items, *obj.(*appsv1.ControllerRevision))
+		case *storagev1.StorageClassList:
+			l.Items = append(l.Items, *obj.(*storagev1.StorageClass))
 		case *corev1.NodeList:
 			l.Items = append(l.Items, *obj.(*corev1.Node))
 		case *metav1.PartialObjectMetadataList:
@@ -159,6 +167,8 @@ func listKind(list client.ObjectList) (string, error) {
 		return kindRevision, nil
 	case *corev1.NodeList:
 		return kindNode, nil
+	case *storagev1.StorageClassList:
+		return kindClass, nil
 	case *metav1.PartialObjectMetadataList:
 		kind := l.GroupVersionKind().Kind
 		return kind[:len(kind)-len("List")], nil
@@ -261,7 +271,9 @@ func typed(obj client.Object) (client.Object, error) {
 		return pod, err
 	case kindClaim:
 		claim := &corev1.PersistentVolumeClaim{}
-		return claim, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, claim)
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, claim)
+		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests.DeepCopy()
+		return claim, err
 	default:
 		return nil, fmt.Errorf("the model creates no %s", kindOf(obj))
 	}
@@ -374,6 +386,9 @@ func (w *writer) merge(q *request, data []byte, kind types.PatchType, obj client
 		next = &corev1.Pod{}
 	case kindSet:
 		next = &appsv1alpha1.CloneSet{}
+		if w.s.ordered() != nil {
+			next = &appsv1alpha1.StatefulSet{}
+		}
 	case kindRevision:
 		next = &appsv1.ControllerRevision{}
 	case kindClaim:
@@ -384,12 +399,32 @@ func (w *writer) merge(q *request, data []byte, kind types.PatchType, obj client
 	if err := json.Unmarshal(raw, next); err != nil {
 		return err
 	}
+	if claim, is := next.(*corev1.PersistentVolumeClaim); is {
+		if err := resizes(q.was.(*corev1.PersistentVolumeClaim), claim); err != nil {
+			return err
+		}
+	}
 	if _, spec := change["spec"]; spec {
 		next.SetGeneration(next.GetGeneration() + 1)
 	}
 	w.s.put(q.kind, next)
 	obj.SetResourceVersion(next.GetResourceVersion())
 	obj.SetUID(next.GetUID())
+	return nil
+}
+
+// classFixed is a storage class that allows no expansion.
+const classFixed = "fixed"
+
+// resizes is what the API server says to a claim that asks for another size.
+func resizes(was, next *corev1.PersistentVolumeClaim) error {
+	from, to := was.Spec.Resources.Requests[corev1.ResourceStorage], next.Spec.Resources.Requests[corev1.ResourceStorage]
+	switch d := to.Cmp(from); {
+	case d < 0:
+		return apierrors.NewForbidden(resourceOf(kindClaim), was.Name, fmt.Errorf("a claim does not shrink"))
+	case d > 0 && ptr.Deref(was.Spec.StorageClassName, "") == classFixed:
+		return apierrors.NewForbidden(resourceOf(kindClaim), was.Name, fmt.Errorf("its class allows no expansion"))
+	}
 	return nil
 }
 
@@ -424,22 +459,26 @@ func (s *subresource) Patch(_ context.Context, obj client.Object, patch client.P
 
 // Update writes the CloneSet's status.
 func (s *subresource) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
-	next, ok := obj.(*appsv1alpha1.CloneSet)
-	if !ok {
+	if kindOf(obj) != kindSet {
 		return fmt.Errorf("the model writes no status of %T", obj)
 	}
-	q := &request{verb: "status", kind: kindSet, name: next.Name, obj: next}
+	q := &request{verb: "status", kind: kindSet, name: obj.GetName(), obj: obj}
 	return s.w.send(q, func() error {
 		if q.was == nil {
 			return notFound(q.kind, q.name)
 		}
-		if q.was.GetResourceVersion() != next.ResourceVersion {
+		if q.was.GetResourceVersion() != obj.GetResourceVersion() {
 			return conflict(q.kind, q.name)
 		}
-		made := q.was.(*appsv1alpha1.CloneSet).DeepCopy()
-		next.Status.DeepCopyInto(&made.Status)
+		made := q.was.DeepCopyObject().(client.Object)
+		switch next := obj.(type) {
+		case *appsv1alpha1.CloneSet:
+			next.Status.DeepCopyInto(&made.(*appsv1alpha1.CloneSet).Status)
+		case *appsv1alpha1.StatefulSet:
+			next.Status.DeepCopyInto(&made.(*appsv1alpha1.StatefulSet).Status)
+		}
 		s.w.s.put(kindSet, made)
-		next.ResourceVersion = made.ResourceVersion
+		obj.SetResourceVersion(made.GetResourceVersion())
 		return nil
 	})
 }

@@ -286,7 +286,10 @@ func (c *cluster) hook(name string) {
 	if pod == nil {
 		return
 	}
-	life := c.set().Spec.Lifecycle
+	var life *appsv1alpha1.Lifecycle
+	if set := c.set(); set != nil {
+		life = set.Spec.Lifecycle
+	}
 	if life == nil {
 		life = &appsv1alpha1.Lifecycle{}
 	}

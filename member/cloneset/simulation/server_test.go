@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,8 +28,10 @@ const (
 	kindClaim    = "PersistentVolumeClaim"
 	kindSlice    = "EndpointSlice"
 	kindRevision = "ControllerRevision"
-	kindSet      = "CloneSet"
 	kindNode     = "Node"
+	kindClass    = "StorageClass"
+	// kindSet is the workload under test, of whichever kind.
+	kindSet = "CloneSet"
 
 	namespace = "ns"
 	setName   = "web"
@@ -144,6 +147,12 @@ func (s *server) set() *appsv1alpha1.CloneSet {
 	return set
 }
 
+// ordered is the StatefulSet under test, nil where it is a CloneSet.
+func (s *server) ordered() *appsv1alpha1.StatefulSet {
+	set, _ := s.get(kindSet, setName).(*appsv1alpha1.StatefulSet)
+	return set
+}
+
 func (s *server) slice() *discoveryv1.EndpointSlice {
 	slice, _ := s.get(kindSlice, sliceName).(*discoveryv1.EndpointSlice)
 	return slice
@@ -193,8 +202,10 @@ func kindOf(obj client.Object) string {
 		return kindSlice
 	case *appsv1.ControllerRevision:
 		return kindRevision
-	case *appsv1alpha1.CloneSet:
+	case *appsv1alpha1.CloneSet, *appsv1alpha1.StatefulSet:
 		return kindSet
+	case *storagev1.StorageClass:
+		return kindClass
 	case *corev1.Node:
 		return kindNode
 	default:
@@ -235,12 +246,30 @@ func (s *server) endClaim(claim *corev1.PersistentVolumeClaim) {
 	s.releaseClaims()
 }
 
+// releaseClaims removes claims that are asked to go and used by nobody, after the garbage collector has asked those to go
+// that only pods own that are no more.
 func (s *server) releaseClaims() {
+	for _, c := range s.claims() {
+		if c.DeletionTimestamp == nil && len(c.OwnerReferences) > 0 && !slices.ContainsFunc(c.OwnerReferences, s.lives) {
+			next := c.DeepCopy()
+			next.DeletionTimestamp = new(metav1.NewTime(s.now))
+			s.put(kindClaim, next)
+		}
+	}
 	for _, c := range s.claims() {
 		if c.DeletionTimestamp != nil && !slices.ContainsFunc(s.pods(), func(p *corev1.Pod) bool { return uses(p, c.Name) }) {
 			s.remove(kindClaim, c.Name)
 		}
 	}
+}
+
+// lives reports whether an owner is there.
+func (s *server) lives(o metav1.OwnerReference) bool {
+	if o.Kind != kindPod {
+		return true
+	}
+	pod := s.pod(o.Name)
+	return pod != nil && pod.UID == o.UID
 }
 
 func uses(pod *corev1.Pod, claim string) bool {

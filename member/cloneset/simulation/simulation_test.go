@@ -96,9 +96,13 @@ func rule(err error) string {
 
 // explain shrinks a story that fails: without the features and the steps that it does not need.
 func explain(p plot, err error) string {
+	return explainBy(p, err, "TestRandomStories", plot.tell)
+}
+
+func explainBy(p plot, err error, test string, tell func(plot) (*story, error)) string {
 	want := rule(err)
 	fails := func(q plot) bool {
-		_, err := q.tell()
+		_, err := tell(q)
 		return rule(err) == want
 	}
 	for f := feature(1); f < allFeatures; f <<= 1 {
@@ -124,10 +128,10 @@ func explain(p plot, err error) string {
 			}
 		}
 	}
-	s, last := p.tell()
+	s, last := tell(p)
 	log := s.c.log
-	return fmt.Sprintf("seed %d: %v\n\nshrunk to (UNDERWAY_SEED=%d go test ./member/cloneset/simulation -run TestRandomStories; features %b, steps %v):\n%s\n%v",
-		p.seed, err, p.seed, p.has, kept(p.skip, steps), strings.Join(log[max(len(log)-120, 0):], "\n"), last)
+	return fmt.Sprintf("seed %d: %v\n\nshrunk to (UNDERWAY_SEED=%d go test ./member/cloneset/simulation -run %s; features %b, steps %v):\n%s\n%v",
+		p.seed, err, p.seed, test, p.has, kept(p.skip, steps), strings.Join(log[max(len(log)-120, 0):], "\n"), last)
 }
 
 func kept(skip map[int]bool, steps int) []int {
