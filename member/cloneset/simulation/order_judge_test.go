@@ -255,6 +255,12 @@ func (j *orderJudge) moved(p *pass, was *corev1.Pod, n slots) {
 	if at < n.partition && status.CurrentRevision != status.UpdateRevision && status.ObservedGeneration == p.ordered.Generation {
 		j.fail("overtake: %s moves, and the partition %d holds position %d", was.Name, n.partition, at)
 	}
+	image := was.Spec.Containers[0].Image
+	now := j.a.c.pod(was.Name)
+	if now != nil && now.UID == was.UID && now.DeletionTimestamp == nil && now.Spec.Containers[0].Image == image {
+		// A change of labels takes nobody down: such pods wait for nobody.
+		return
+	}
 	if was := seen(p, was.Name); j.available(was, n) {
 		p.movers = append(p.movers, was)
 	}
@@ -286,6 +292,10 @@ func (j *orderJudge) onBuild(p *pass, made *corev1.Pod) {
 		return
 	}
 	if p.ordered.Status.CurrentRevision == "" && build == j.first {
+		return
+	}
+	if slotsOf(p.ordered).partition == 0 {
+		// Everything is granted; a pod that goes and what takes its place may both be there for a while.
 		return
 	}
 	count := 0
