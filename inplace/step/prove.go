@@ -103,7 +103,11 @@ func proveParked(p *inplace.Pod, u *Update, now time.Time) Proof {
 	if why != "" {
 		// What is parked was not patched: the pod may serve as it is, unless an earlier update of ours is under way.
 		proof.Missing, proof.Hopeless = why, true
-		proof.Settled = p.State == nil || p.State.Generation == 0 || proveBatch(p, now).Done
+		proof.Settled = p.State == nil || p.State.Generation == 0
+		if !proof.Settled {
+			batch := proveBatch(p, now)
+			proof.Settled, proof.LookAgainIn = batch.Done, batch.LookAgainIn
+		}
 	}
 	return proof
 }
@@ -160,6 +164,10 @@ func proveBatch(p *inplace.Pod, now time.Time) Proof {
 	case resources.Hopeless || resources.resizeDue:
 		// Said or sent at once, whatever the containers do.
 		resources.Settled = images.Done && resources.Settled
+		if !images.Done && (resources.LookAgainIn == 0 || images.LookAgainIn > 0 && images.LookAgainIn < resources.LookAgainIn) {
+			// The pod may come back once its containers are proven, and by time alone nothing else tells.
+			resources.LookAgainIn = images.LookAgainIn
+		}
 		return resources
 	case !images.Done:
 		return images

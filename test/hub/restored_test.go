@@ -197,8 +197,7 @@ func (w *world) writes(mark lab.Mark) []string {
 	w.must(err)
 	var out []string
 	for _, e := range events {
-		if strings.HasPrefix(e.UserAgent, "underway-hub") && e.ObjectRef.Resource != "leases" &&
-			e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" {
+		if strings.HasPrefix(e.UserAgent, "underway-hub") && e.ObjectRef.Resource != "leases" && e.Write() {
 			out = append(out, e.Verb+" "+e.ObjectRef.Resource+" "+e.ObjectRef.Name)
 		}
 	}

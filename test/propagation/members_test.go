@@ -31,11 +31,17 @@ func TestViewOfAMember(t *testing.T) {
 	h := startHub(t, "5600000000000001", "one")
 	h.join(t, "alpha")
 	v, _ := h.members.View("alpha")
-	if v.Version == "" || v.Identity == "" || v.SeenIdentity != v.Identity || !v.Reachable || len(v.Kinds) != 1 || !v.Kinds[0].Served {
+	if v.Version == "" || v.Identity == "" || v.SeenIdentity != v.Identity || !v.Reachable || len(v.Kinds) != len(render.Kinds()) {
 		t.Errorf("view %+v", v)
 	}
-	if v.Kinds[0].Reconciler != clusters.ReconcilerNobody {
-		t.Errorf("reconciler %s, want Nobody", v.Kinds[0].Reconciler)
+	for _, k := range v.Kinds {
+		want := clusters.ReconcilerNobody
+		if k.GVK.Group == "apps" {
+			want = clusters.ReconcilerKubernetes
+		}
+		if !k.Served || k.Reconciler != want {
+			t.Errorf("%s: served %t, reconciler %s, want %s", k.GVK, k.Served, k.Reconciler, want)
+		}
 	}
 	h.await(t, "", "the hub's own cluster", func(v clusters.View) bool { return v.Reachable && v.Version != "" })
 

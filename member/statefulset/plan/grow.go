@@ -79,7 +79,8 @@ func (m *member) why() string {
 	}
 }
 
-// createLimit is how many pods may be created now.
+// createLimit is how many pods may be created now. A pod that was asked to go and waits for the budget is there: it would
+// wait for those that wait for it.
 func (s *scaling) createLimit() int {
 	bound := s.Strategy.CreateMaxUnavailable
 	if bound == nil || !s.Strategy.Parallel {
@@ -88,7 +89,7 @@ func (s *scaling) createLimit() int {
 	limit := int(*bound)
 	for _, m := range s.slots {
 		stuck := m.pod.Phase == inplace.PhaseTerminating && crowd.Late(m.pod, s.Now) <= 0
-		if !stuck && (!m.available || !m.stays()) {
+		if !stuck && !m.isThere() {
 			limit--
 		}
 	}

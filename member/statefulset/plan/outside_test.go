@@ -32,3 +32,14 @@ func TestBrokenPodBelowThePartitionTakesNoPlace(t *testing.T) {
 		t.Errorf("moved %q, holds %v fixed %v", got, d.Holds, r.Fixed)
 	}
 }
+
+// TestAskedPodWaitsForNoCreation: a pod that was asked to go waits for the budget, and the missing one for nobody.
+func TestAskedPodWaitsForNoCreation(t *testing.T) {
+	t.Parallel()
+	in := input(t, "{replicas: 2, podManagementPolicy: Parallel, scaleStrategy: {maxUnavailable: 1}}",
+		pod(0, "r1", func(p *inplace.Pod) { p.SpecifiedDelete = true }))
+	r, _ := next(in)
+	if len(r.Creates) != 1 || r.Creates[0].Object.GetName() != PodName(in.Owner.Name, 1) {
+		t.Errorf("created %d, holds %v", len(r.Creates), r.Holds)
+	}
+}
