@@ -12,10 +12,10 @@ import (
 // TestRandomStoriesInOrder: the StatefulSet's rules hold after every step, and in the end it is quiet and as wanted.
 func TestRandomStoriesInOrder(t *testing.T) {
 	t.Parallel()
-	// Seeds 180 and 406 are known to fail (a pod that was asked to go and scaleStrategy.maxUnavailable wait for each other; a
-	// condemned pod takes the place of a broken one in the grant), so these stories are told only when asked for.
+	// Not green yet: of 700 seeds ten failed, of which seed 406 is a known hang (a condemned pod takes the place of a broken one
+	// in the grant), and since rules were narrowed no run has finished. So they are told only when asked for.
 	if os.Getenv("UNDERWAY_SEEDS") == "" && os.Getenv("UNDERWAY_SEED") == "" {
-		t.Skip("told with UNDERWAY_SEEDS or UNDERWAY_SEED")
+		t.Skip("not green yet (seed 406 hangs); told with UNDERWAY_SEEDS or UNDERWAY_SEED")
 	}
 	from, to := seeds(t)
 	has := features(t)
