@@ -340,6 +340,8 @@ type SubsetStatus struct {
 	State string `json:"state,omitempty"`
 	// Message says on what it waits and the command that moves it.
 	Message string `json:"message,omitempty"`
+	// Since is when the present State began, by the hub's clock. It stays while only numbers in Message change.
+	Since *metav1.Time `json:"since,omitempty"`
 	// Stale is true while the member is not heard from; the numbers are the last known, HeardAt says of when.
 	Stale   bool         `json:"stale,omitempty"`
 	HeardAt *metav1.Time `json:"heardAt,omitempty"`
@@ -397,6 +399,17 @@ const (
 	// ConditionTemplateInvalid is True while API servers of members refuse the pod template of the spec: nothing of it is
 	// sent anywhere, and what runs goes on. The message names field, version and member.
 	ConditionTemplateInvalid = "TemplateInvalid"
+	// ConditionReconciling is True while the hub or a member has something to do that nobody has to be asked for, as kstatus
+	// wants it: a release held at its partition is not reconciling. Absent otherwise.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True while nothing goes on until a person changes something: the spec, a member, or a name. Absent
+	// otherwise; a release held at its partition is not stalled.
+	ConditionStalled = "Stalled"
+	// ConditionPodsFailing is True while members report pods that do not come up: how many, why and since when.
+	ConditionPodsFailing = "PodsFailing"
+	// ConditionTooLarge is True while the template and its overrides do not fit into a stored revision, or the status into
+	// the object; nothing of it is sent.
+	ConditionTooLarge = "TooLarge"
 	// ConditionRemovalHeld is True while several subsets leave at once, or one whose claims go with it, and nobody has
 	// confirmed it.
 	ConditionRemovalHeld = "RemovalHeld"

@@ -1009,6 +1009,10 @@ func (in *SubsetStatus) DeepCopyInto(out *SubsetStatus) {
 		*out = new(WorkloadReport)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Since != nil {
+		in, out := &in.Since, &out.Since
+		*out = (*in).DeepCopy()
+	}
 	if in.HeardAt != nil {
 		in, out := &in.HeardAt, &out.HeardAt
 		*out = (*in).DeepCopy()
