@@ -42,16 +42,33 @@ type MemberClusterSpec struct {
 	// KubeconfigSecretRef names a Secret in the install namespace with key "kubeconfig".
 	// +optional
 	KubeconfigSecretRef *SecretReference `json:"kubeconfigSecretRef,omitempty"`
-	// ClusterRef names a Cluster API Cluster. Accepted, not acted on yet.
+	// ClusterRef names a Cluster API Cluster (cluster.x-k8s.io v1beta2). The hub writes it for Clusters that carry the label
+	// chosen at install; a Cluster without that label is not acted on.
 	// +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
 	// InsecureSkipTLSVerify allows a kubeconfig that skips verification. Default false.
 	// +optional
 	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
+	// DuringUpgrade says whether the member gets new grants while condition Upgrading is True. Hold: what is granted stays as
+	// it is until the upgrade is over. Release, and empty: an upgrade changes nothing.
+	// +optional
+	DuringUpgrade DuringUpgrade `json:"duringUpgrade,omitempty"`
 	// AllowedNamespaces selects the hub's Namespaces whose UnitedDeployments reach this member. Nil: none; {}: all.
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
 }
+
+// DuringUpgrade says what a member gets while its control plane or its machines are being upgraded.
+// +kubebuilder:validation:Enum=Hold;Release
+type DuringUpgrade string
+
+// Values of DuringUpgrade.
+const (
+	// UpgradeHold gives no new grants.
+	UpgradeHold DuringUpgrade = "Hold"
+	// UpgradeRelease goes on as if there were no upgrade. The default.
+	UpgradeRelease DuringUpgrade = "Release"
+)
 
 // SecretReference names a Secret in the install namespace.
 type SecretReference struct {
@@ -93,6 +110,12 @@ type MemberClusterStatus struct {
 	// +listType=map
 	// +listMapKey=kind
 	WorkloadKinds []WorkloadKind `json:"workloadKinds,omitempty"`
+	// CredentialExpiresAt is when the credential that the hub uses ends, as it says itself; nil: it does not say.
+	CredentialExpiresAt *metav1.Time `json:"credentialExpiresAt,omitempty"`
+	// AgentVersion is the version of the member's agent, where it says so.
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// ClusterUID is the UID of the Cluster of spec.clusterRef, stored when it was seen first.
+	ClusterUID string `json:"clusterUID,omitempty"`
 	// HubID is the id of this hub as written on the member's objects.
 	HubID string `json:"hubID,omitempty"`
 	// +listType=map
@@ -120,8 +143,51 @@ const (
 	ConditionIdentityChanged = "IdentityChanged"
 	// ConditionCredentialRefused is True when the kubeconfig has fields that are not allowed.
 	ConditionCredentialRefused = "CredentialRefused" //nolint:gosec // a name, not a credential
+	// ConditionCredentialsValid is True while the credential is accepted and not about to end unrenewed; False names what is
+	// wrong with it and the command that mends it.
+	ConditionCredentialsValid = "CredentialsValid" //nolint:gosec // a name, not a credential
+	// ConditionAgentReady is True while somebody (our agent, OpenKruise) reconciles the workload kinds the member serves.
+	ConditionAgentReady = "AgentReady"
+	// ConditionUpgrading is True while the member's control plane or machines are being upgraded, as Cluster API says. Absent
+	// on members that are no Cluster API Clusters.
+	ConditionUpgrading = "Upgrading"
+	// ConditionClusterFollowed is True while the hub follows the Cluster API Cluster of spec.clusterRef; its reasons are below.
+	// Absent on members without a clusterRef.
+	ConditionClusterFollowed = "ClusterFollowed"
 	// ConditionHubBehind is True when members carry a newer intent than this hub remembers.
 	ConditionHubBehind = "HubBehind"
 	// ConditionTwoHubs is True when another hub with the same id writes to the member.
 	ConditionTwoHubs = "TwoHubs"
 )
+
+// Reasons of ConditionClusterFollowed.
+const (
+	// ReasonFollowed: True.
+	ReasonFollowed = "Followed"
+	// ReasonClusterPaused: spec.paused; the membership is left as it is.
+	ReasonClusterPaused = "ClusterPaused"
+	// ReasonDeselected: the Cluster lost the label chosen at install; the membership is left as it is.
+	ReasonDeselected = "Deselected"
+	// ReasonClusterDeleting: the Cluster is being deleted; the member gets no new grants.
+	ReasonClusterDeleting = "ClusterDeleting"
+	// ReasonClusterNotFound: there is no such Cluster, and nobody saw it being deleted; nothing is removed.
+	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonNotInitialized: its control plane is not initialised yet.
+	ReasonNotInitialized = "ControlPlaneNotInitialized"
+	// ReasonNotInstalled: the hub's account could not be made there.
+	ReasonNotInstalled = "NotInstalled"
+)
+
+// NoNewGrants says why the member gets no new grants; empty: it may. What is granted already stays granted.
+func (m *MemberCluster) NoNewGrants() string {
+	for i := range m.Status.Conditions {
+		c := &m.Status.Conditions[i]
+		switch {
+		case c.Type == ConditionUpgrading && c.Status == metav1.ConditionTrue && m.Spec.DuringUpgrade == UpgradeHold:
+			return "the member is being upgraded, and its duringUpgrade is Hold"
+		case c.Type == ConditionClusterFollowed && c.Status == metav1.ConditionFalse && c.Reason == ReasonClusterDeleting:
+			return "the Cluster of the member is being deleted"
+		}
+	}
+	return ""
+}

@@ -125,6 +125,10 @@ func (in *MemberClusterStatus) DeepCopyInto(out *MemberClusterStatus) {
 		*out = make([]WorkloadKind, len(*in))
 		copy(*out, *in)
 	}
+	if in.CredentialExpiresAt != nil {
+		in, out := &in.CredentialExpiresAt, &out.CredentialExpiresAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))
