@@ -36,9 +36,13 @@ func (c *Cluster) Name() string { return c.name }
 
 // Server is the URL of the API server.
 func (c *Cluster) Server() string {
+	return serverURL(c.apiServerPort())
+}
+
+func (c *Cluster) apiServerPort() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return serverURL(c.state.Ports.APIServer)
+	return c.state.Ports.APIServer
 }
 
 func serverURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }

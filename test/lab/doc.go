@@ -21,8 +21,17 @@
 // credentials and data. [Cluster.Wipe] keeps addresses and credentials and
 // forgets the data: another cluster under the same name, with a kube-system
 // namespace of another UID. [Cluster.Backup] and [Cluster.Restore] play a
-// restored etcd. [Cluster.Link] is a way to the API server that can be cut and
-// slowed. [Cluster.KubeconfigFor] issues a credential that expires.
+// restored etcd. [Cluster.Link] is a way to the API server that can be cut,
+// frozen, refused, slowed and led to another cluster; [Cluster.Gateway] is one
+// that delays or answers requests by their kind. [Cluster.KubeconfigFor] issues
+// a credential that expires.
+//
+//	way, err := fleet.Member("member-1").Gateway()
+//	path, err := way.KubeconfigFor("admin", []string{"system:masters"}, time.Hour) // for join
+//	way.Disturb(lab.SlowLists(10 * time.Second))  // or lab.SlowCalls, or a function
+//	way.Freeze()                                  // nothing answers, nothing breaks
+//	err = way.Mend()
+//	hub.Pause()                                   // SIGSTOP of a process of fleet.Run
 //
 // With Options.Audit every request but the reads of Kubernetes' own components
 // is in the audit log; [Cluster.Mark] and [Cluster.Since] count requests.

@@ -39,6 +39,8 @@ func TestFleet(t *testing.T) {
 	t.Run("resize", func(t *testing.T) { testResize(t, m) })
 	t.Run("faults", func(t *testing.T) { testFaults(t, m) })
 	t.Run("credentials and links", func(t *testing.T) { testLink(t, m) })
+	t.Run("links to others", func(t *testing.T) { testPoint(t, m, fleet.Member("member-2")) })
+	t.Run("gateway", func(t *testing.T) { testGateway(t, m, fleet.Member("member-2")) })
 	t.Run("backup", func(t *testing.T) { testBackup(t, fleet.Member("member-2")) })
 	t.Run("wipe", func(t *testing.T) { testWipe(t, m) })
 	t.Run("add member", func(t *testing.T) {

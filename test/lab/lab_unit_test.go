@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -215,5 +217,30 @@ func TestMarkedFindsOnlyTheMark(t *testing.T) {
 	})
 	if pids, err := marked("MARK-OF"); err != nil || len(pids) != 0 {
 		t.Errorf("part of a mark matches %v, %v", pids, err)
+	}
+}
+
+func TestIsList(t *testing.T) {
+	for target, want := range map[string]bool{
+		"/api/v1/pods":                                                              true,
+		"/api/v1/namespaces":                                                        true,
+		"/api/v1/namespaces/web":                                                    false,
+		"/api/v1/namespaces/web/pods":                                               true,
+		"/api/v1/namespaces/web/pods/one":                                           false,
+		"/apis/apps.kruise.io/v1alpha1/clonesets?labelSelector=a":                   true,
+		"/apis/apps.kruise.io/v1alpha1/namespaces/web/clonesets/one":                false,
+		"/apis/apps.kruise.io/v1alpha1/clonesets?watch=true":                        false,
+		"/apis/apps.kruise.io/v1alpha1/clonesets?watch=true&sendInitialEvents=true": true,
+		"/apis/apps.kruise.io/v1alpha1":                                             false,
+		"/apis/apps.kruise.io":                                                      false,
+		"/api/v1":                                                                   false,
+		"/readyz":                                                                   false,
+	} {
+		if got := IsList(httptest.NewRequest(http.MethodGet, target, nil)); got != want {
+			t.Errorf("GET %s: list is %t", target, got)
+		}
+	}
+	if IsList(httptest.NewRequest(http.MethodPost, "/api/v1/pods", nil)) {
+		t.Error("a POST is a list")
 	}
 }

@@ -1,42 +1,69 @@
 package lab
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// Link is a way to a cluster's API server that can be cut and slowed, for those
-// who are given its kubeconfig; everybody else still reaches the server directly.
+// Link is a way to a cluster's API server that can be cut, frozen, slowed and led to another cluster, for those who are
+// given its kubeconfig; everybody else still reaches the server directly. It passes bytes on: TLS is between the two
+// ends. [Cluster.Gateway] is one that knows requests.
 type Link struct {
-	cluster  *Cluster
-	listener net.Listener
+	cluster *Cluster
+	address string
+	// inner is where a gateway listens; empty: the API server itself is reached.
+	inner string
 
-	mu    sync.Mutex
-	cut   bool
-	delay time.Duration
-	conns map[net.Conn]bool
+	mu       sync.Mutex
+	listener net.Listener
+	backend  *Cluster
+	cut      bool
+	frozen   chan struct{} // closed when it thaws; nil while nothing is frozen
+	delay    time.Duration
+	conns    map[net.Conn]bool
 }
 
 // Link opens a link. It lives in this process and ends with it at the latest.
-func (c *Cluster) Link() (*Link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (c *Cluster) Link() (*Link, error) { return c.link("") }
+
+func (c *Cluster) link(inner string) (*Link, error) {
+	// Refuse gives the port up for a while: below the kernel's range nothing takes it by accident.
+	ports, err := freePorts(1, firstEphemeralPort())
 	if err != nil {
 		return nil, err
 	}
-	link := &Link{cluster: c, listener: l, conns: map[net.Conn]bool{}}
-	go link.serve()
-	return link, nil
+	l := &Link{
+		cluster: c, backend: c, inner: inner, conns: map[net.Conn]bool{},
+		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])),
+	}
+	return l, l.listen()
+}
+
+func (l *Link) listen() error {
+	listener, err := net.Listen("tcp", l.address)
+	if err != nil {
+		return fmt.Errorf("opening a link to %s: %w", l.cluster.name, err)
+	}
+	l.mu.Lock()
+	l.listener = listener
+	l.mu.Unlock()
+	go l.serve(listener)
+	return nil
 }
 
 // Server is the URL of the API server through the link.
-func (l *Link) Server() string { return "https://" + l.listener.Addr().String() }
+func (l *Link) Server() string { return "https://" + l.address }
 
 // KubeconfigFor is Cluster.KubeconfigFor through the link. Every link has files
 // of its own.
 func (l *Link) KubeconfigFor(user string, groups []string, valid time.Duration) (string, error) {
-	port := strconv.Itoa(l.listener.Addr().(*net.TCPAddr).Port)
+	_, port, err := net.SplitHostPort(l.address)
+	if err != nil {
+		return "", err
+	}
 	path := l.cluster.kubeconfigPath("link-" + port + "-" + user)
 	return l.cluster.writeKubeconfig(path, l.Server(), user, identity{groups: groups, valid: valid})
 }
@@ -46,36 +73,101 @@ func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = true
-	for c := range l.conns {
-		_ = c.Close()
+	l.breakAll()
+}
+
+// Refuse breaks all connections; new ones are refused, as by a machine on which nothing listens.
+func (l *Link) Refuse() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.breakAll()
+	if l.listener == nil {
+		return nil
+	}
+	listener := l.listener
+	l.listener = nil
+	return listener.Close()
+}
+
+// Freeze holds everything back, in both directions: connections stay, new ones are accepted, and nothing answers, as
+// with a machine that hangs. What was sent meanwhile arrives when Mend lets it through. Cut, Refuse and Point end it.
+func (l *Link) Freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen == nil {
+		l.frozen = make(chan struct{})
 	}
 }
 
-// Mend lets new connections through again.
-func (l *Link) Mend() {
+// Mend undoes Cut, Refuse and Freeze.
+func (l *Link) Mend() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.cut = false
+	l.thaw()
+	closed := l.listener == nil
+	l.mu.Unlock()
+	if closed {
+		return l.listen()
+	}
+	return nil
 }
 
-// Slow delays each piece of data, in each direction, by half of the round trip
-// that is given.
+// Slow delays each piece of data, in each direction, by half of the round trip that is given. A new connection takes
+// several round trips; Gateway.Disturb delays calls.
 func (l *Link) Slow(roundTrip time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delay = roundTrip / 2
 }
 
+// Point leads the link to another cluster from now on and breaks all connections: another cluster under the same
+// address, with a certificate of its own unless the link is a gateway's.
+func (l *Link) Point(to *Cluster) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.backend = to
+	l.breakAll()
+}
+
 // Close ends the link.
 func (l *Link) Close() error {
-	err := l.listener.Close()
+	err := l.Refuse()
 	l.Cut()
 	return err
 }
 
-func (l *Link) serve() {
+// breakAll and thaw are called with the lock held.
+func (l *Link) breakAll() {
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	l.thaw()
+}
+
+func (l *Link) thaw() {
+	if l.frozen != nil {
+		close(l.frozen)
+		l.frozen = nil
+	}
+}
+
+// to is the cluster that the link leads to.
+func (l *Link) to() *Cluster {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.backend
+}
+
+func (l *Link) farAddress() string {
+	if l.inner != "" {
+		return l.inner
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.to().apiServerPort()))
+}
+
+func (l *Link) serve(listener net.Listener) {
 	for {
-		near, err := l.listener.Accept()
+		near, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -85,18 +177,15 @@ func (l *Link) serve() {
 
 func (l *Link) connect(near net.Conn) {
 	defer near.Close()
-	l.cluster.mu.Lock()
-	port := l.cluster.state.Ports.APIServer
-	l.cluster.mu.Unlock()
-	far, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	far, err := net.Dial("tcp", l.farAddress())
 	if err != nil {
 		return
 	}
 	defer far.Close()
+	defer l.forget(near, far)
 	if !l.track(near, far) {
 		return
 	}
-	defer l.forget(near, far)
 	var wg sync.WaitGroup
 	wg.Go(func() { l.pump(far, near) })
 	wg.Go(func() { l.pump(near, far) })
@@ -130,10 +219,7 @@ func (l *Link) pump(to, from net.Conn) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			l.mu.Lock()
-			delay := l.delay
-			l.mu.Unlock()
-			time.Sleep(delay)
+			l.hold()
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
@@ -141,5 +227,16 @@ func (l *Link) pump(to, from net.Conn) {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// hold waits as long as the link is slow or frozen.
+func (l *Link) hold() {
+	l.mu.Lock()
+	delay, frozen := l.delay, l.frozen
+	l.mu.Unlock()
+	time.Sleep(delay)
+	if frozen != nil {
+		<-frozen
 	}
 }
