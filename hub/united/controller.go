@@ -38,6 +38,8 @@ import (
 // Members is what this package reads of members; *clusters.Fleet is one.
 type Members interface {
 	View(name string) (clusters.View, bool)
+	// Use has the children of kinds, named "<kind>.<group>", watched from now on.
+	Use(kinds ...string)
 	Children(member string, gvk schema.GroupVersionKind, owner types.NamespacedName) ([]*unstructured.Unstructured, bool)
 	// Client is for reads of what the hub does not cache.
 	Client(member string) (dynamic.Interface, error)

@@ -57,6 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	seen.kinds = kindsOf(seen)
+	r.Members.Use(seen.kinds...)
 	if err := r.observeMembers(ctx, seen); err != nil {
 		return nil, err
 	}

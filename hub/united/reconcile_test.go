@@ -48,6 +48,8 @@ func (m *members) View(name string) (clusters.View, bool) {
 	return v, ok
 }
 
+func (m *members) Use(...string) {}
+
 func (m *members) Children(member string, gvk schema.GroupVersionKind, _ types.NamespacedName) ([]*unstructured.Unstructured, bool) {
 	var out []*unstructured.Unstructured
 	for _, obj := range m.children[member] {

@@ -29,10 +29,12 @@ type Fleet struct {
 	localIdentity string
 	holder        string
 	kinds         []render.Kind
-	clock         clock.WithTicker
-	leading       func(ctx context.Context) (bool, error)
-	intervals     Intervals
-	requests      *prometheus.CounterVec
+	// used are the kinds whose children are watched; the map is never changed, only replaced.
+	used      map[schema.GroupKind]bool
+	clock     clock.WithTicker
+	leading   func(ctx context.Context) (bool, error)
+	intervals Intervals
+	requests  *prometheus.CounterVec
 
 	mu      sync.RWMutex
 	members map[string]*member
