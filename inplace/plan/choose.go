@@ -41,7 +41,7 @@ func (r *round) choose() {
 			// It is on the update revision and may stay there.
 		case quota <= 0:
 			// A pod on its way does not come back for what the next pass gives it again.
-			m.waits = m.begun() && quota+r.tally.going > 0
+			m.waits = m.begun() && quota+r.departing() > 0
 			quota--
 			r.held = append(r.held, m)
 		default:
@@ -178,12 +178,15 @@ func (r *round) standstill() bool {
 }
 
 // direction is where pods go and how many: to the update revision up to the grant, pods that are missing and will come
-// on it counted, and pods on it that were asked to go as long as they are there; or, with PartitionRollback and more of
-// them than granted, back.
+// on it counted, and pods on it that were asked to go or have no slot as long as they are there; or, with PartitionRollback
+// and more of them than granted, back.
 func (r *round) direction() (inplace.Revision, int32) {
 	quota := r.in.Grant() - r.tally.asked - max(r.tally.absentNew, r.tally.leaving+r.tally.going)
-	if !r.releasing() {
-		// Those that are kept by their position have never left, and the places beyond the partition are there for the others.
+	if r.releasing() {
+		quota -= r.tally.condemned + r.tally.condemnedGoing
+	} else {
+		// Those that are kept by their position have never left, and the places beyond the partition are there for the others. Who
+		// has no slot uses up none.
 		quota += r.tally.askedOutside
 	}
 	if excess := r.tally.asked - r.in.Grant(); excess > 0 && r.in.PartitionRollback && r.releasing() && len(r.in.Current.Template) > 0 {
@@ -191,6 +194,14 @@ func (r *round) direction() (inplace.Revision, int32) {
 		return r.in.Current, excess
 	}
 	return r.in.Update, quota
+}
+
+// departing is how many places in the grant are free once this pass is carried out.
+func (r *round) departing() int32 {
+	if r.releasing() {
+		return r.tally.going + r.tally.condemnedGoing
+	}
+	return r.tally.going
 }
 
 // releasing reports whether the update revision differs from the one that was finished last.

@@ -123,6 +123,9 @@ type tally struct {
 	// asked are staying pods on the update revision, created ones of this pass included; older are the others. leaving are
 	// pods on the update revision that were asked to go and are still there, going those that scaling deletes in this pass.
 	asked, older, leaving, going int32
+	// condemned are pods on the update revision that have no slot and are still there, condemnedGoing those that scaling deletes
+	// in this pass; they are in neither leaving nor going.
+	condemned, condemnedGoing int32
 	// askedOutside are those of asked that the partition keeps by their position.
 	askedOutside int32
 	// moving are those of older that are on their way to the update revision.
@@ -204,7 +207,12 @@ func (r *round) count() {
 			r.countOne(m)
 		}
 		// What scaling deletes in this pass is there until it is: a delete that fails must not leave one too many.
-		t.going += one(m.gone && m.pod.Active() && m.pod.Revision == r.in.Update.Name)
+		going := one(m.gone && m.pod.Active() && m.pod.Revision == r.in.Update.Name)
+		if m.condemned {
+			t.condemnedGoing += going
+		} else {
+			t.going += going
+		}
 	}
 	there := t.staying
 	for _, c := range r.in.Population.Creates {
@@ -237,7 +245,8 @@ func (r *round) countOne(m *member) {
 	// One that is brought into PreparingDelete counts as down from now on.
 	t.available += one(m.pod.Available && !m.condemned && !(m.leaving && m.written))
 	t.begun += one(!updated && (m.begun() || m.state() == hooks.PreparingDelete))
-	t.leaving += one(updated && m.leaving)
+	t.leaving += one(updated && m.leaving && !m.condemned)
+	t.condemned += one(updated && m.condemned)
 	if m.stays() {
 		t.staying++
 		t.asked += one(updated)

@@ -92,17 +92,22 @@ func (s *scaling) tooMany() string {
 	return fmt.Sprintf("its ordinal is not one of the %d wanted", s.Intent.Replicas)
 }
 
-// inTurn reports whether all pods before this one are ready, which OrderedReady asks of a pod that serves.
+// inTurn reports whether all pods before this one are ready, which OrderedReady asks of a pod that serves. It waits for none
+// that waits for its place in the grant.
 func (s *scaling) inTurn(m *member) bool {
 	if !m.serves {
 		return true
 	}
+	crowded := s.crowded()
 	for position, ordinal := range s.Strategy.Ordinals.First(int64(s.Intent.Replicas)) {
 		// The first slot without a pod ends the walk, so it is never longer than the pods are many.
 		if ordinal > m.ordinal {
 			return true
 		}
 		before := s.slots[ordinal]
+		if crowded && before != nil && s.stranded(before) {
+			continue
+		}
 		if before == nil || !before.pod.Ready || !before.pod.Active() {
 			s.waits.Add(inplace.HoldScale, len(s.condemned), fmt.Sprintf("OrderedReady: pods that are too many wait for %s to be ready, "+
 				"which comes before them", PodName(s.Owner.Name, s.Strategy.Ordinals.At(position))))
@@ -110,6 +115,24 @@ func (s *scaling) inTurn(m *member) bool {
 		}
 	}
 	return true
+}
+
+// crowded reports whether pods without a slot keep the last places of the grant.
+func (s *scaling) crowded() bool {
+	if s.standstill() || s.Intent.Current.Name == "" || s.Intent.Current.Name == s.Intent.Update.Name {
+		return false
+	}
+	updated, condemned := 0, 0
+	for _, m := range s.members {
+		updated += one(m.updated)
+		condemned += one(m.updated && !m.wanted)
+	}
+	return condemned > 0 && updated >= int(s.Intent.Grant())
+}
+
+// stranded reports whether a pod is down and only another place in the grant brings it back.
+func (s *scaling) stranded(m *member) bool {
+	return m.stays() && !m.updated && !s.outside(m) && m.pod.Down && !m.pod.InService()
 }
 
 // mayGo reports whether the budget lets a condemned pod go, and its claims know what becomes of them.
