@@ -16,6 +16,19 @@ type Share struct {
 	// Last is what the subset was allotted last; 0 for a new one. It orders the subsets that share what is left, and it
 	// is what an allocation that contradicts itself falls back to.
 	Last int32
+
+	// What follows is looked at by AllocateAdaptive only.
+
+	// Ready is how many of its pods are ready.
+	Ready int32
+	// Unschedulable is true while the subset is marked: it could not place pods, and the mark has not worn off.
+	Unschedulable bool
+	// Reserved is how many of its pods are kept although they could not be scheduled in time; Marked is true for a subset
+	// that had some until now.
+	Reserved int32
+	Marked   bool
+	// Lost is true for a subset that is out of reach for longer than it may be: it keeps Last, others stand in for it.
+	Lost bool
 }
 
 // Allocation is the result, in the order of the shares.
