@@ -112,6 +112,7 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) erro
 		mc := &list.Items[i]
 		m := r.member(seen, mc.Name, mc)
 		m.NotAllowed = notAllowed(mc, ns)
+		m.Labels, m.Deleting, m.NoGrants = mc.Labels, mc.DeletionTimestamp != nil, mc.NoNewGrants()
 		seen.Members[mc.Name] = m
 	}
 	return nil

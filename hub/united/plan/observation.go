@@ -62,6 +62,12 @@ type Member struct {
 	HeardAt time.Time
 	// NotAllowed says why the member does not take workloads of this namespace; empty: it does.
 	NotAllowed string
+	// Labels are the MemberCluster's: what selectors of subsetTemplates look at.
+	Labels map[string]string
+	// Deleting is true once the MemberCluster has a deletionTimestamp.
+	Deleting bool
+	// NoGrants says why nothing new may be granted there: the member is being upgraded. Empty: it may.
+	NoGrants string
 }
 
 // Child is one object as a member reports it.

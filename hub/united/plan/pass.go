@@ -1,15 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/hub/subset"
@@ -64,7 +61,6 @@ type pass struct {
 	children map[site][]*Child
 
 	// What was decided on the way.
-	total     int32
 	places    []*place
 	book      *book
 	names     []string
@@ -102,34 +98,6 @@ func (p *pass) index() {
 			p.children[at] = append(p.children[at], c)
 		}
 	}
-}
-
-// place is one subset of the spec.
-type place struct {
-	name, cluster string
-	present       override
-
-	replicas int32
-	// grant is how many pods may run the target revision; held says that nothing may leave what it holds; why names the
-	// field that decides it.
-	grant int32
-	held  bool
-	why   string
-	// unnamed is true when neither partitions nor partition names it.
-	unnamed bool
-
-	target rendered
-	// settled is true when the target revision changes nothing for this subset.
-	settled bool
-	// child is of the kind of the spec; others are the place's children of other kinds, sorted.
-	child  *Child
-	others []*Child
-	entry  *appsv1alpha1.SubsetStatus
-	old    appsv1alpha1.SubsetStatus
-	known  bool
-
-	// proven is true when the child runs what it was granted; done when the release is finished here.
-	proven, done bool
 }
 
 func (p *pass) plan() {
@@ -180,25 +148,28 @@ func (p *pass) fleet() bool {
 		slices.ContainsFunc(t.Subsets, func(s appsv1alpha1.Subset) bool { return s.Cluster != "" })
 }
 
-// allocate divides the replicas.
+// allocate divides the replicas over the places.
 func (p *pass) allocate() bool {
-	spec := &p.United.Spec
-	shares := make([]subset.Share, len(spec.Topology.Subsets))
-	p.places = make([]*place, len(shares))
-	for i := range shares {
-		s := &spec.Topology.Subsets[i]
-		pl := &place{name: s.Name, cluster: s.Cluster, present: overrideOf(&s.SubsetPlace)}
-		pl.old, pl.known = p.entryOf(s.Name, s.Cluster)
-		p.childrenOf(pl)
-		p.places[i] = pl
-		shares[i] = subset.Share{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas, Last: p.last(pl)}
-	}
-	got, err := subset.Allocate(spec.Replicas, shares)
+	p.makePlaces()
+	shares := p.shares()
+	got, err := p.divide(shares)
 	if err != nil {
 		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
-	p.total, p.notes = got.Total, got.Corrections
+	p.notes = got.Corrections
+	p.settle(shares, got)
+	return true
+}
+
+// divide is the allocator that the spec asks for.
+func (p *pass) divide(shares []subset.Share) (subset.Allocation, error) {
+	return subset.Allocate(p.United.Spec.Replicas, shares)
+}
+
+// settle gives every place its replicas. For a moment after an edit no place is given fewer than it had, and numbers that
+// contradict each other are not acted on.
+func (p *pass) settle(shares []subset.Share, got subset.Allocation) {
 	left := p.GenerationSeenAt.Add(settleTime).Sub(p.now)
 	wait := left > 0 && !p.GenerationSeenAt.IsZero() && p.was.ObservedGeneration > 0
 	hasLast := slices.ContainsFunc(shares, func(s subset.Share) bool { return s.Last > 0 })
@@ -213,70 +184,6 @@ func (p *pass) allocate() bool {
 			p.lookAgain(left)
 		}
 	}
-	return true
-}
-
-// last is what the place was allotted last: as stored, or else what its child says.
-func (p *pass) last(pl *place) int32 {
-	if n, ok := p.was.SubsetReplicas[pl.name]; ok {
-		return n
-	}
-	if c := pl.serving(); c != nil {
-		return ptr.Deref(c.Report.SpecReplicas, 0)
-	}
-	return 0
-}
-
-func (p *pass) entryOf(name, cluster string) (appsv1alpha1.SubsetStatus, bool) {
-	if i, ok := p.entries[site{name, cluster}]; ok {
-		return *p.was.SubsetStatuses[i].DeepCopy(), true
-	}
-	return appsv1alpha1.SubsetStatus{Name: name, Cluster: cluster}, false
-}
-
-// childrenOf picks the children of a place, one of each kind.
-func (p *pass) childrenOf(pl *place) {
-	there := p.children[site{pl.name, pl.cluster}]
-	if len(there) == 1 && there[0].Report.Kind == p.kind() { // as nearly always
-		pl.child = there[0]
-		return
-	}
-	kinds := map[string]bool{}
-	for _, c := range there {
-		kinds[c.Report.Kind] = true
-	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		if kind == p.kind() {
-			pl.child = p.childOf(pl, kind)
-			continue
-		}
-		pl.others = append(pl.others, p.childOf(pl, kind))
-	}
-}
-
-// childOf picks the child of a kind: the one the status names, the one of the derived name, or the first by name.
-func (p *pass) childOf(pl *place, kind string) *Child {
-	derived := render.ChildName(p.United.Name, pl.name)
-	rank := func(c *Child) int {
-		switch c.Report.Name {
-		case pl.old.Workload:
-			return 0
-		case derived:
-			return 1
-		default:
-			return 2
-		}
-	}
-	var best *Child
-	for _, c := range p.children[site{pl.name, pl.cluster}] {
-		if c.Report.Kind != kind {
-			continue
-		}
-		if best == nil || cmp.Or(cmp.Compare(rank(c), rank(best)), cmp.Compare(c.Report.Name, best.Report.Name)) < 0 {
-			best = c
-		}
-	}
-	return best
 }
 
 // second is a time as the API server keeps it.
