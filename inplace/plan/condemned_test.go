@@ -24,7 +24,7 @@ func TestCondemnedPodsInTheGrant(t *testing.T) {
 		outside            []string
 		writes             []string
 	}{
-		"a release: they are counted":   {pods: "nNNNN", condemned: []string{"N3", "N4"}},
+		"a release: they are counted":  {pods: "nNNNN", condemned: []string{"N3", "N4"}},
 		"a release: there is room yet": {pods: "nnNN", condemned: []string{"N3"}, writes: []string{"Drain n0"}},
 		"a release: those that go in this pass are counted, too": {
 			pods: "nNNNN", condemned: []string{"N3", "N4"}, deleted: []string{"N4"}, writes: []string{"Delete N4"},

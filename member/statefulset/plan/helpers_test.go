@@ -79,6 +79,9 @@ func pod(ordinal int64, revision string, change ...func(*inplace.Pod)) inplace.P
 
 func down(p *inplace.Pod) { p.Ready, p.Available, p.Down = false, false, true }
 
+// drainedNow is out of service, which its kubelet has not seen yet.
+func drainedNow(p *inplace.Pod) { p.Gate, p.Available = inplace.GateFalse, false }
+
 func pending(p *inplace.Pod) { down(p); p.Phase = inplace.PhasePending }
 
 func young(p *inplace.Pod) { p.Available = false }

@@ -108,7 +108,7 @@ func (s *scaling) inTurn(m *member) bool {
 		if crowded && before != nil && s.stranded(before) {
 			continue
 		}
-		if before == nil || !before.pod.Ready || !before.pod.Active() {
+		if before == nil || !before.pod.Ready || before.pod.Gate == inplace.GateFalse || !before.pod.Active() {
 			s.waits.Add(inplace.HoldScale, len(s.condemned), fmt.Sprintf("OrderedReady: pods that are too many wait for %s to be ready, "+
 				"which comes before them", PodName(s.Owner.Name, s.Strategy.Ordinals.At(position))))
 			return false

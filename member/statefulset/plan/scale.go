@@ -101,7 +101,7 @@ type member struct {
 	updated, fresh bool
 	// preparing is in PreparingDelete; restored is on its way back from it in this pass.
 	preparing, restored bool
-	// serves and available are false for pods in PreparingDelete.
+	// serves and available are false for pods in PreparingDelete, and once we took the pod out of service.
 	serves, available bool
 	// deleted in this pass.
 	deleted bool
@@ -179,7 +179,7 @@ func (s *scaling) member(p *inplace.Pod, ordinal int64) *member {
 	m.position, m.wanted = position, free && position < int64(s.Intent.Replicas)
 	m.updated = p.Revision != "" && p.Revision == s.Intent.Update.Name
 	m.fresh = m.updated
-	m.serves = p.Ready && p.Active() && !m.preparing
+	m.serves = p.Ready && p.Gate != inplace.GateFalse && p.Active() && !m.preparing
 	m.available = p.Available && hooks.Settled(p.Labels)
 	return m
 }
