@@ -19,7 +19,7 @@ func pure() []string {
 		"inplace", "inplace/revision", "inplace/imagediff", "inplace/partition", "inplace/podview", "inplace/order",
 		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "inplace/defaults", "member/cloneset/plan", "member/statefulset/plan",
 		"hub/check", "hub/subset", "hub/united/plan", "hub/screen",
-		"propagation/render", "propagation/changeset", "propagation/feedback",
+		"propagation/render", "propagation/changeset", "propagation/content", "propagation/feedback",
 	}
 }
 
