@@ -26,9 +26,10 @@ func AllocateAdaptive(total *int32, shares []Share, reserve bool) (Allocation, e
 	return out.allocation(), nil
 }
 
-// room is what one subset may be given: its minimum, the most, and how much of that counts against the total.
+// room is what one subset may be given: its minimum, then what is to stay there, then the most; and how much of it counts
+// against the total.
 type room struct {
-	floor, ceiling, capacity int64
+	floor, stay, ceiling, capacity int64
 	// fixed is true for a subset that gets its floor whatever the total.
 	fixed bool
 }
@@ -50,16 +51,13 @@ func (r *result) adaptiveRooms(wishes []wish, shares []Share, reserve bool) []ro
 	return rooms
 }
 
-// pinned is a subset whose ready pods stay. A minimum above the maximum means that nothing is added to the minimum.
+// pinned is a subset whose ready pods stay; one that is marked is given no more than that, or its minimum.
 func pinned(s *Share, floor, ceiling int64) room {
 	ready := int64(max(s.Ready, 0))
-	switch {
-	case s.Unschedulable:
-		floor, ceiling = max(floor, ready), min(ceiling, ready)
-	case ready > floor:
-		floor = min(ready, ceiling)
+	if s.Unschedulable {
+		return room{floor: floor, stay: ready, ceiling: min(ceiling, ready), capacity: math.MaxInt64}
 	}
-	return room{floor: floor, ceiling: ceiling, capacity: math.MaxInt64}
+	return room{floor: floor, stay: min(ready, ceiling), ceiling: ceiling, capacity: math.MaxInt64}
 }
 
 // reserved is a subset whose unschedulable pods stay and do not count.
@@ -75,8 +73,8 @@ func reserved(s *Share, floor, ceiling int64) room {
 	return out
 }
 
-// fill gives, in the order written, each its floor while replicas last, and then raises each to its ceiling. Of what a
-// subset gets only what is within its capacity is taken from what is left.
+// fill gives, in the order written, each its floor while replicas last, then what is to stay, and then raises each to its
+// ceiling. Of what a subset gets only what is within its capacity is taken from what is left.
 func (r *result) fill(rooms []room) {
 	left := r.total
 	give := func(i int, n int64) {
@@ -96,9 +94,14 @@ func (r *result) fill(rooms []room) {
 		}
 		give(i, rooms[i].floor)
 	}
-	for i := range rooms {
-		if !rooms[i].fixed {
-			give(i, rooms[i].ceiling-r.replicas[i])
+	for _, upTo := range []func(room) int64{
+		func(at room) int64 { return at.stay },
+		func(at room) int64 { return at.ceiling },
+	} {
+		for i := range rooms {
+			if !rooms[i].fixed {
+				give(i, upTo(rooms[i])-r.replicas[i])
+			}
 		}
 	}
 	if left > 0 {
