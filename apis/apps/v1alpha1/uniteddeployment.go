@@ -213,6 +213,11 @@ type AdaptiveStrategy struct {
 	// ReserveUnschedulablePods keeps the pending pods. Default false.
 	// +optional
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
+	// UnreachableSeconds is how long, in seconds, a member may be out of reach before others stand in for its replicas; they
+	// are given back when it has answered for UnschedulableDuration without a break. Default: for ever, nothing is moved. Ours.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UnreachableSeconds *int32 `json:"unreachableSeconds,omitempty"`
 }
 
 // UnitedUpdateStrategy says how a template change reaches the subsets.
@@ -305,6 +310,9 @@ type ReleaseStatus struct {
 	Epoch int64 `json:"epoch"`
 	// Replicas, per subset, frozen at the start of the release, by which a total partition is divided.
 	Replicas map[string]int32 `json:"replicas,omitempty"`
+	// Order are the subsets over which a total partition is divided, as of the start of the release: later ones take no part.
+	// +listType=atomic
+	Order []string `json:"order,omitempty"`
 	// Grants, per subset, is the most pods that may run the new revision.
 	Grants map[string]int32 `json:"grants,omitempty"`
 	// StartedAt is when the release began.
@@ -316,6 +324,8 @@ type SubsetStatus struct {
 	Name string `json:"name"`
 	// Cluster is the member it lives in.
 	Cluster string `json:"cluster,omitempty"`
+	// SelectedBy is set for a subset that a template of topology.subsetTemplates made: a hash of its selector.
+	SelectedBy string `json:"selectedBy,omitempty"`
 	// Workload is the name of the child.
 	Workload string `json:"workload,omitempty"`
 	// Kind is the kind of the child, as "<kind>.<group>": "CloneSet.apps.kruise.io", "StatefulSet.apps". Empty in a status
@@ -325,6 +335,8 @@ type SubsetStatus struct {
 	Replicas        int32 `json:"replicas,omitempty"`
 	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
 	ReadyReplicas   int32 `json:"readyReplicas,omitempty"`
+	// AwaitedReplicas are those that were moved here from other subsets and are not ready yet: as many stay where they were.
+	AwaitedReplicas int32 `json:"awaitedReplicas,omitempty"`
 	// UpdatedReplicas run the revision of the spec, proven; UpdatedReadyReplicas are Ready besides.
 	UpdatedReplicas      int32 `json:"updatedReplicas,omitempty"`
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
@@ -332,8 +344,12 @@ type SubsetStatus struct {
 	Partition int32 `json:"partition,omitempty"`
 	Granted   int32 `json:"granted,omitempty"`
 	// Report says how the pods got there; absent: the member does not say.
-	Report       *WorkloadReport `json:"report,omitempty"`
-	ReservedPods int32           `json:"reservedPods,omitempty"`
+	Report *WorkloadReport `json:"report,omitempty"`
+	// Failing are the pods that do not come up: how many, why and since when, by the member's agent, or as the hub sees the
+	// pods where no agent tells; at most 3 entries, and fewer words the more subsets there are.
+	// +listType=atomic
+	Failing      []PodProblem `json:"failing,omitempty"`
+	ReservedPods int32        `json:"reservedPods,omitempty"`
 	// Revision is the subset revision the child carries.
 	Revision string `json:"revision,omitempty"`
 	// State is one word: Current, Updating, Held, Waiting, Stale, Conflict, Refused, Leaving and others.
@@ -407,9 +423,14 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionPodsFailing is True while members report pods that do not come up: how many, why and since when.
 	ConditionPodsFailing = "PodsFailing"
-	// ConditionTooLarge is True while the template and its overrides do not fit into a stored revision, or the status into
-	// the object; nothing of it is sent.
-	ConditionTooLarge = "TooLarge"
+	// ConditionLeftBehind is True while a subset's MemberCluster does not exist any more and what ran there was left as it
+	// is; it names what is left.
+	ConditionLeftBehind = "LeftBehind"
+	// ConditionUnselected is True while a member that no template of topology.subsetTemplates matches any more has a child: it
+	// stays as it is and its replicas count as placed. It stands on the object, naming them, and on the subset.
+	ConditionUnselected = "Unselected"
+	// ConditionJoining is True while a member that a template matches cannot take a child yet; it says why.
+	ConditionJoining = "Joining"
 	// ConditionRemovalHeld is True while several subsets leave at once, or one whose claims go with it, and nobody has
 	// confirmed it.
 	ConditionRemovalHeld = "RemovalHeld"

@@ -10,8 +10,9 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
-// happened compares the status before and after.
+// happened finishes the status with what the other conditions come to, and compares it with the one before.
 func (p *pass) happened() {
+	p.kstatus()
 	was, now := p.was, p.status
 	if now.Release != nil && (was.Release == nil || was.Release.Revision != now.Release.Revision) && was.CurrentRevision != "" {
 		p.event("ReleaseStarted", "revision %s replaces %s, which was completed", now.UpdatedRevision, now.CurrentRevision)
@@ -25,11 +26,30 @@ func (p *pass) happened() {
 		appsv1alpha1.ConditionNotAllowed, appsv1alpha1.ConditionNamespaceMissing, appsv1alpha1.ConditionRemovalHeld,
 		appsv1alpha1.ConditionStale, appsv1alpha1.ConditionNotActedOn, appsv1alpha1.ConditionUnknownFields,
 		appsv1alpha1.ConditionDeprecatedFields, appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionHeld,
+		appsv1alpha1.ConditionPodsFailing, appsv1alpha1.ConditionLeftBehind,
 	} {
 		p.appeared(kind)
 	}
+	p.leftWithMember()
 	if p.out.DropFinalizer && p.Ending == EndingOrphan {
 		p.event("ChildrenLetGo", "the children stay where they are, marked as let go")
+	}
+}
+
+// leftWithMember names what an entry that is dropped with its MemberCluster leaves behind: nobody else will.
+func (p *pass) leftWithMember() {
+	if p.United.DeletionTimestamp != nil {
+		return
+	}
+	for i := range p.was.SubsetStatuses {
+		e := &p.was.SubsetStatuses[i]
+		_, known := p.Members[e.Cluster]
+		still := slices.ContainsFunc(p.status.SubsetStatuses, func(s appsv1alpha1.SubsetStatus) bool { return s.Name == e.Name && s.Cluster == e.Cluster })
+		if known || still || e.Workload == "" {
+			continue
+		}
+		p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: appsv1alpha1.ConditionLeftBehind, Message: fmt.Sprintf(
+			"subset %s is not listed any more, because MemberCluster %s does not exist; %s %s stays there as it is", e.Name, e.Cluster, e.Kind, e.Workload)})
 	}
 }
 
@@ -37,10 +57,15 @@ func (p *pass) happened() {
 func (p *pass) appeared(kind string) {
 	now := meta.FindStatusCondition(p.status.Conditions, kind)
 	was := meta.FindStatusCondition(p.was.Conditions, kind)
-	if now == nil || (was != nil && (was.Message == now.Message || kind == appsv1alpha1.ConditionHeld || kind == appsv1alpha1.ConditionStale)) {
+	if now == nil || (was != nil && (was.Message == now.Message || slices.Contains(toldOnce(), kind))) {
 		return
 	}
 	p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: kind, Message: now.Message})
+}
+
+// toldOnce are the conditions whose words follow numbers: a warning each time would be one per pod.
+func toldOnce() []string {
+	return []string{appsv1alpha1.ConditionHeld, appsv1alpha1.ConditionStale, appsv1alpha1.ConditionPodsFailing}
 }
 
 // granted names the grants that grew in a release.

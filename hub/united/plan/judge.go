@@ -110,10 +110,13 @@ func (p *pass) describe(pl *place, g progress) {
 
 // release1 is the command that lets a held subset go.
 func (p *pass) release1(pl *place) string {
+	if pl.kept != "" {
+		return "nothing new is granted there until that is over"
+	}
 	return p.patchCommand(`"partitions"`, fmt.Sprintf(`{%q:0}`, pl.name))
 }
 
-// problems are the member's own words about pods that do not move.
+// problems are the member's own words about pods that do not move; those that do not come up are added to every message.
 func (p *pass) problems(pl *place) string {
 	w := pl.child.Report.Workload
 	if w == nil {
@@ -122,9 +125,6 @@ func (p *pass) problems(pl *place) string {
 	var out []string
 	for _, x := range w.Refused {
 		out = append(out, fmt.Sprintf("%d refused (%s: %s)", x.Count, x.Reason, x.Message))
-	}
-	for _, x := range w.Broken {
-		out = append(out, fmt.Sprintf("%d broken (%s: %s)", x.Count, x.Reason, x.Message))
 	}
 	if len(out) == 0 {
 		return ""

@@ -54,6 +54,7 @@ func (p *pass) summarise() {
 	if selector, err := metav1.LabelSelectorAsSelector(p.United.Spec.Selector); err == nil {
 		s.LabelSelector = selector.String()
 	}
+	p.polish()
 	p.totals()
 	if p.unsettled && p.was.ObservedGeneration == p.United.Generation {
 		s.Conditions = p.was.DeepCopy().Conditions // nothing is known yet that could change what was said
@@ -72,6 +73,9 @@ func (p *pass) totals() {
 	for _, pl := range p.places {
 		s.SubsetReplicas[pl.name] = pl.replicas
 		s.UpdateStatus.CurrentPartitions[pl.name] = pl.entry.Partition
+	}
+	for _, e := range p.outside() {
+		s.SubsetReplicas[e.Name], s.UpdateStatus.CurrentPartitions[e.Name] = e.DesiredReplicas, e.Partition
 	}
 	for i := range s.SubsetStatuses {
 		e := &s.SubsetStatuses[i]
@@ -121,6 +125,8 @@ func (p *pass) conditions() {
 	p.clear(appsv1alpha1.ConditionInvalid)
 	p.sayFields()
 	p.setIf(appsv1alpha1.ConditionStale, "MemberNotHeardFrom", p.inState(stateStale))
+	p.setIf(appsv1alpha1.ConditionPodsFailing, "PodsBroken", p.sufferedMessage())
+	p.setIf(appsv1alpha1.ConditionLeftBehind, "MemberClusterDeleted", p.behindMessage())
 	p.setIf(appsv1alpha1.ConditionConflict, "NotOurs", p.inState(stateConflict))
 	p.setIf(appsv1alpha1.ConditionNotAllowed, "MemberDoesNotAllow", p.inState(stateNotAllowed))
 	p.setIf(appsv1alpha1.ConditionNamespaceMissing, "NamespaceMissing", p.inState(stateNamespaceMissing))
@@ -135,6 +141,8 @@ func (p *pass) conditions() {
 		p.setIf(appsv1alpha1.ConditionRefused, "RefusedByMember", p.inState(stateRefused))
 	}
 	p.setIf(appsv1alpha1.ConditionRemovalHeld, "NotConfirmed", p.removalMessage())
+	p.setIf(appsv1alpha1.ConditionUnselected, "NoTemplateMatches", p.asideMessage(false))
+	p.setIf(appsv1alpha1.ConditionJoining, "CannotTakeAChild", p.asideMessage(true))
 	p.setIf(appsv1alpha1.ConditionHeld, "HeldAtPartition", p.heldMessage())
 	p.progress()
 	p.ready()
@@ -242,7 +250,7 @@ func (p *pass) ready() {
 		p.setFalse(appsv1alpha1.ConditionReady, "NotAsGranted", problem)
 	case p.removal != "":
 		p.setFalse(appsv1alpha1.ConditionReady, "RemovalHeld", p.removalOf+", which is not confirmed: "+p.removal)
-	case len(p.leavers) > 0 && len(p.status.SubsetStatuses) > len(p.places):
+	case len(p.leavers) > 0 && len(p.status.SubsetStatuses) > len(p.places)+len(p.asides):
 		p.setFalse(appsv1alpha1.ConditionReady, "Leaving", "subsets that were taken out of the list are still there")
 	case p.status.CurrentRevision != p.target:
 		p.set(appsv1alpha1.ConditionReady, "Held", "everything granted is updated and ready; the rest is held")

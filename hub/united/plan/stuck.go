@@ -25,8 +25,7 @@ const (
 	PodsEvery = 30 * time.Second
 )
 
-// Pod is what is looked at of a child's pod. Why it is not ready is not: those words change from try to try, and the
-// status would be written for ever.
+// Pod is what is looked at of a child's pod.
 type Pod struct {
 	Name string
 	// Revision is the member's name of its revision, label controller-revision-hash.
@@ -34,13 +33,16 @@ type Pod struct {
 	Ready    bool
 	// Deleting is true once it has a deletionTimestamp.
 	Deleting bool
+	// Reason and Message say what keeps it from coming up, as Trouble does; empty while nothing is known to. Trouble's words
+	// do not change from try to try: the status would be written for ever.
+	Reason, Message string
 }
 
 // Short is a text that changes with everything that moves in a child of which pods may be stuck; "" when there is no
-// reason to look at its pods.
+// reason to look at its pods: none is missing, or the member's own report says why.
 func Short(r *feedback.Report) string {
-	if r.Kind != KindName(render.StatefulSet()) || !r.Fresh || r.Deleting || r.Ready >= ptr.Deref(r.SpecReplicas, 1) {
-		return ""
+	if r.Workload != nil || !r.Fresh || r.Deleting || r.Ready >= ptr.Deref(r.SpecReplicas, 1) {
+		return "" // a member's agent says itself what keeps pods from coming up
 	}
 	return fmt.Sprintf("%s %d %d %d %d %d %s %s", r.UID, r.Generation, r.Replicas, r.Ready, r.Available, r.Updated, r.UpdateRevision, r.CurrentRevision)
 }
@@ -77,6 +79,9 @@ func ordinalOf(name string) int {
 
 // stuck says which pods of a place's StatefulSet hold it up.
 func (p *pass) stuck(pl *place) {
+	if pl.child.Report.Kind != KindName(render.StatefulSet()) {
+		return
+	}
 	pods := Stuck(&pl.child.Report, p.Pods[pl.childTarget()])
 	if len(pods) == 0 {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/feedback"
 	"github.com/underway-dev/underway/propagation/render"
 )
@@ -86,10 +87,10 @@ func TestShort(t *testing.T) {
 		t.Error("something moved, and the text is the same")
 	}
 	for name, edit := range map[string]func(*feedback.Report){
-		"all ready":     func(r *feedback.Report) { r.Ready = 3 },
-		"not fresh":     func(r *feedback.Report) { r.Fresh = false },
-		"another kind":  func(r *feedback.Report) { r.Kind = "CloneSet.apps.kruise.io" },
-		"being deleted": func(r *feedback.Report) { r.Deleting = true },
+		"all ready":        func(r *feedback.Report) { r.Ready = 3 },
+		"not fresh":        func(r *feedback.Report) { r.Fresh = false },
+		"told by an agent": func(r *feedback.Report) { r.Workload = &appsv1alpha1.WorkloadReport{} },
+		"being deleted":    func(r *feedback.Report) { r.Deleting = true },
 	} {
 		other := report
 		edit(&other)

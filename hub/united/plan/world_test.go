@@ -357,7 +357,7 @@ func (w *world) run() {
 		}
 		w.now = w.now.Add(time.Second)
 		w.check()
-		if before == w.fingerprint() && w.last.LookAgainIn == 0 {
+		if before == w.fingerprint() && (w.last.LookAgainIn == 0 || w.last.LookAgainIn > time.Minute) { // a look far ahead is rest
 			w.idle()
 			return
 		}
@@ -444,7 +444,7 @@ func (w *world) allowed(subset, rev string) (int32, bool) {
 	b := w.book
 	largest := int32(0)
 	for name := range b.contents {
-		r, err := b.stored(name, subset)
+		r, err := b.render(name, b.contents[name].Overrides[subset])
 		if err != nil {
 			continue
 		}
