@@ -11,7 +11,6 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
-	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
 	"github.com/underway-dev/underway/propagation/render"
 )
@@ -34,7 +33,10 @@ func (r *Reconciler) act(ctx context.Context, seen observation, d *decision) err
 	}
 	if d.status.Identity != seen.member.Status.Identity {
 		klog.FromContext(ctx).Info("Stored a member's identity", "MemberCluster", klog.KObj(mc), "identity", d.status.Identity)
-		r.Fleet.Ensure(mc.Name, clusters.Config{REST: seen.config, Identity: d.status.Identity})
+		r.ensure(mc.Name, seen.config, d.status.Identity)
+	}
+	if d.renew {
+		r.renew(ctx, seen)
 	}
 	if d.dropConfirm {
 		base := mc.DeepCopy()

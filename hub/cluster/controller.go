@@ -21,6 +21,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/hub/bell"
+	"github.com/underway-dev/underway/hub/install"
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
 )
@@ -40,6 +41,8 @@ type Fleet interface {
 	Ensure(name string, cfg clusters.Config)
 	Remove(name string)
 	View(name string) (clusters.View, bool)
+	// RequestToken asks the member for a token of the hub's own account.
+	RequestToken(ctx context.Context, name string, lifetime time.Duration) (string, error)
 	MaxTerm() int64
 	ClearTwoHubs()
 }
@@ -73,6 +76,8 @@ type Options struct {
 	Wake      func(requests ...reconcile.Request)
 	// SettleTime is how long a member may be on its way before that is written down. Default 30 s.
 	SettleTime time.Duration
+	// TokenLifetime is how long a token the hub asks for. Default TokenLifetime.
+	TokenLifetime time.Duration
 }
 
 // Reconciler reconciles MemberClusters.
@@ -81,6 +86,7 @@ type Reconciler struct {
 
 	mu       sync.Mutex
 	settling map[string]time.Time
+	tokens   *tokens
 }
 
 // New returns a Reconciler.
@@ -88,7 +94,10 @@ func New(o Options) *Reconciler {
 	if o.SettleTime == 0 {
 		o.SettleTime = 30 * time.Second
 	}
-	return &Reconciler{Options: o, settling: map[string]time.Time{}}
+	if o.TokenLifetime == 0 {
+		o.TokenLifetime = TokenLifetime
+	}
+	return &Reconciler{Options: o, settling: map[string]time.Time{}, tokens: newTokens()}
 }
 
 // SetupWithManager adds the controller; ring wakes it with the names of members whose state changed, "" for the hub's own
@@ -114,6 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsNotFound(err) || (err == nil && mc.DeletionTimestamp != nil) {
 		r.Fleet.Remove(req.Name)
 		r.Outbox.WithdrawMember(req.Name)
+		r.tokens.forget(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -141,28 +151,32 @@ func (r *Reconciler) observe(ctx context.Context, mc *fleetv1alpha1.MemberCluste
 	if err != nil {
 		return observation{}, err
 	}
-	seen.config = config
+	seen.config, seen.credential = config, credentialOf(config)
 	if config == nil {
 		r.Fleet.Remove(mc.Name)
 		return seen, nil
 	}
-	r.Fleet.Ensure(mc.Name, clusters.Config{REST: config, Identity: mc.Status.Identity})
+	r.ensure(mc.Name, config, mc.Status.Identity)
+	seen.attempts = r.tokens.attempts(mc.Name)
 	seen.view, seen.connected = r.Fleet.View(mc.Name)
 	seen.settleLeft = r.settleLeft(mc.Name, seen.settling())
 	return seen, nil
 }
 
+func (r *Reconciler) ensure(name string, config *rest.Config, identity string) {
+	r.Fleet.Ensure(name, clusters.Config{REST: r.tokens.dress(name, config), Identity: identity})
+}
+
 // credential builds the configuration; nil with the reason in seen when it cannot be used.
 func (r *Reconciler) credential(ctx context.Context, mc *fleetv1alpha1.MemberCluster, seen *observation) (*rest.Config, error) {
-	ref := mc.Spec.KubeconfigSecretRef
-	if ref == nil {
-		seen.missing = "spec.kubeconfigSecretRef is not set (spec.clusterRef is accepted and not acted on by this version): kubectl underway join " + mc.Name + " --kubeconfig FILE"
+	name := secretFor(mc)
+	if name == "" {
+		seen.missing = "neither spec.kubeconfigSecretRef nor spec.clusterRef is set: " + seen.remedy()
 		return nil, nil
 	}
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: ref.Name}, secret)
+	secret, err := r.secretOf(ctx, name)
 	if apierrors.IsNotFound(err) {
-		seen.missing = fmt.Sprintf("Secret %s/%s does not exist: kubectl underway join %s --kubeconfig FILE", appsv1alpha1.SystemNamespace, ref.Name, mc.Name)
+		seen.missing = fmt.Sprintf("Secret %s/%s does not exist: %s", appsv1alpha1.SystemNamespace, name, seen.remedy())
 		return nil, nil
 	}
 	if err != nil {
@@ -170,7 +184,7 @@ func (r *Reconciler) credential(ctx context.Context, mc *fleetv1alpha1.MemberClu
 	}
 	raw, ok := secret.Data[kubeconfigKey]
 	if !ok {
-		seen.missing = fmt.Sprintf("Secret %s/%s has no key %q", appsv1alpha1.SystemNamespace, ref.Name, kubeconfigKey)
+		seen.missing = fmt.Sprintf("Secret %s/%s has no key %q: %s", appsv1alpha1.SystemNamespace, name, kubeconfigKey, seen.remedy())
 		return nil, nil
 	}
 	config, err := clusters.ParseKubeconfig(raw, mc.Spec.InsecureSkipTLSVerify)
@@ -178,7 +192,20 @@ func (r *Reconciler) credential(ctx context.Context, mc *fleetv1alpha1.MemberClu
 		seen.refused = err.Error()
 		return nil, nil //nolint:nilerr // what cannot be used is said in a condition and not tried again
 	}
+	seen.secret, seen.renewedByHub = secret, secret.Annotations[annotationRenewed] != ""
 	return config, nil
+}
+
+// secretFor names the Secret with a member's credential: the one that is named, or, of a Cluster API member, the one that
+// package clusterapi writes.
+func secretFor(mc *fleetv1alpha1.MemberCluster) string {
+	switch {
+	case mc.Spec.KubeconfigSecretRef != nil:
+		return mc.Spec.KubeconfigSecretRef.Name
+	case mc.Spec.ClusterRef != nil:
+		return install.SecretName(mc.Name)
+	}
+	return ""
 }
 
 // settleLeft is how much longer a member may be on its way before that is written down; 0 when it is not.
@@ -203,7 +230,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcil
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if ref := list.Items[i].Spec.KubeconfigSecretRef; ref != nil && ref.Name == obj.GetName() && obj.GetNamespace() == appsv1alpha1.SystemNamespace {
+		if obj.GetNamespace() == appsv1alpha1.SystemNamespace && secretFor(&list.Items[i]) == obj.GetName() {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}})
 		}
 	}

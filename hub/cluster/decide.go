@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -24,8 +25,14 @@ type observation struct {
 	config *rest.Config
 	// missing says why there is no credential, refused why it is not used.
 	missing, refused string
-	view             clusters.View
-	connected        bool
+	// credential is what the configuration says of itself; secret is where it is stored, renewedByHub whether the hub wrote
+	// its token; attempts is what is remembered of renewing it.
+	credential   credential
+	secret       *corev1.Secret
+	renewedByHub bool
+	attempts     attempts
+	view         clusters.View
+	connected    bool
 	// settleLeft is how much longer the member may be on its way before that is written down.
 	settleLeft time.Duration
 	stops      []outbox.StopReason
@@ -44,7 +51,9 @@ type decision struct {
 	// confirmed is the stop that a person accepted; dropConfirm takes the annotation off, which is used up.
 	confirmed   *outbox.StopReason
 	dropConfirm bool
-	lookAgain   time.Duration
+	// renew asks for a new token now.
+	renew     bool
+	lookAgain time.Duration
 }
 
 // next decides; it is pure.
@@ -66,11 +75,18 @@ func next(o observation, now time.Time) decision {
 		d.identity(o, confirm)
 		d.seen(o)
 	}
+	s.CredentialExpiresAt = nil
+	if !o.credential.expires.IsZero() {
+		at := metav1.NewTime(o.credential.expires)
+		s.CredentialExpiresAt = &at
+	}
 	w := writer{status: s, generation: o.member.Generation, now: now}
 	w.conditions(o, d.confirmed)
+	d.token(o, now)
 	known := o.member.Status.ObservedGeneration == o.member.Generation && len(o.member.Status.Conditions) > 0
 	if o.config != nil && o.settling() && o.settleLeft > 0 && known && s.Identity == o.member.Status.Identity {
 		d.lookAgain = o.settleLeft
+		d.renew = false
 		return d
 	}
 	d.write = differs(s, &o.member.Status)
@@ -79,6 +95,27 @@ func next(o observation, now time.Time) decision {
 		s.LastHeardAt = &at
 	}
 	return d
+}
+
+// token decides whether the credential is renewed now, and when to look at it again. Only a member that is ready is asked:
+// it has proven who it is.
+func (d *decision) token(o observation, now time.Time) {
+	at, ok := renewalAt(o.member.Name, o.credential, o.attempts)
+	switch {
+	case !ok:
+		for _, at := range []time.Time{o.credential.expires.Add(-warnBefore(o.credential)), o.credential.expires} {
+			if now.Before(at) {
+				d.lookAgain = at.Sub(now)
+				break
+			}
+		}
+	case o.attempts.running:
+		d.lookAgain = renewTimeout
+	case !now.Before(at) && o.connected && o.view.State == clusters.StateReady:
+		d.renew, d.lookAgain = true, renewTimeout
+	case now.Before(at):
+		d.lookAgain = at.Sub(now)
+	}
 }
 
 // identity stores the first one, and another one when a person accepted exactly that one.
@@ -147,6 +184,8 @@ type writer struct {
 
 func (w *writer) conditions(o observation, confirmed *outbox.StopReason) {
 	w.setIf(fleetv1alpha1.ConditionCredentialRefused, "FieldNotAllowed", o.refused)
+	w.credentials(o)
+	w.agent(o)
 	changed := ""
 	if o.connected && o.view.Block == clusters.BlockIdentityChanged && w.status.SeenIdentity != "" {
 		changed = fmt.Sprintf("another cluster answers under this name: kube-system has UID %s, the stored one is %s; nothing is written to it. If that is meant: kubectl underway confirm cluster %s (annotation %s: %s/%s)",
@@ -232,7 +271,7 @@ func readiness(o observation, changed string) (reason, message string) {
 	}
 	switch o.view.Block {
 	case clusters.BlockUnauthorized:
-		return "Unauthorized", "it refuses the credential: kubectl underway join " + o.member.Name + " --kubeconfig FILE --upgrade"
+		return "Unauthorized", "it refuses the credential: " + o.remedy()
 	case clusters.BlockUnreachable:
 		return "Unreachable", "it does not answer; its workloads keep their last known numbers"
 	case clusters.BlockIdentityTaken:

@@ -7,20 +7,20 @@ import (
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/config"
 )
 
-// TokenSecret is the Secret on the member that holds the token of the hub's account.
+// TokenSecret is the Secret on a member in which older versions kept a token of the hub's account without end.
 const TokenSecret = "underway-hub-token"
 
 // MemberOptions are for [Member].
@@ -33,10 +33,17 @@ type MemberOptions struct {
 	Namespaces []string
 	// AgentImage is the image of underway-member; empty: no Deployment, the agent runs elsewhere or OpenKruise does.
 	AgentImage string
+	// Token of the hub's account that is known to work; it is kept, and no new one made.
+	Token string
+	// TokenLifetime is how long the new token lasts, at least 10 minutes; the member may give a shorter one. Default 7 days.
+	TokenLifetime time.Duration
 }
 
+// defaultTokenLifetime is renewed by the hub at its half.
+const defaultTokenLifetime = 7 * 24 * time.Hour
+
 // Member installs on a member, as its administrator, all that the hub and the agent need there, and returns the token of
-// the hub's account: empty in a dry run on a member that has none yet. CRDs of somebody else stay as they are.
+// the hub's account: empty in a dry run. CRDs of somebody else stay as they are.
 func Member(ctx context.Context, member client.Client, opts MemberOptions) (token string, err error) {
 	a := &applier{where: opts.Name, client: member, opts: opts.Options}
 	crds, err := config.MemberCRDs()
@@ -60,7 +67,13 @@ func Member(ctx context.Context, member client.Client, opts MemberOptions) (toke
 			return "", err
 		}
 	}
-	return a.token(ctx)
+	if opts.Token != "" {
+		return opts.Token, nil
+	}
+	if opts.TokenLifetime == 0 {
+		opts.TokenLifetime = defaultTokenLifetime
+	}
+	return a.token(ctx, opts.TokenLifetime)
 }
 
 // bind lets the hub write in the namespaces (nil: in all), and takes back what an earlier join gave beyond that.
@@ -96,7 +109,7 @@ func (a *applier) unbind(ctx context.Context, namespaces []string) error {
 	for i := range bindings.Items {
 		b := &bindings.Items[i]
 		if b.Name == config.HubWorkloadsRole && !slices.Contains(namespaces, b.Namespace) {
-			errs = append(errs, a.remove(ctx, b, "RoleBinding/"+b.Namespace+"/"+b.Name))
+			errs = append(errs, a.remove(ctx, b, "RoleBinding/"+b.Namespace+"/"+b.Name, narrower))
 		}
 	}
 	if namespaces == nil {
@@ -108,13 +121,16 @@ func (a *applier) unbind(ctx context.Context, namespaces []string) error {
 	}
 	for i := range wide.Items {
 		if b := &wide.Items[i]; b.Name == config.HubWorkloadsRole {
-			errs = append(errs, a.remove(ctx, b, "ClusterRoleBinding/"+b.Name))
+			errs = append(errs, a.remove(ctx, b, "ClusterRoleBinding/"+b.Name, narrower))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (a *applier) remove(ctx context.Context, obj client.Object, name string) error {
+const narrower = "an earlier join let the hub write there, this one does not"
+
+// remove deletes the object that was read, and no other of its name.
+func (a *applier) remove(ctx context.Context, obj client.Object, name, note string) error {
 	if !a.opts.DryRun {
 		uid := obj.GetUID()
 		err := a.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
@@ -122,7 +138,7 @@ func (a *applier) remove(ctx context.Context, obj client.Object, name string) er
 			return fmt.Errorf("removing %s on %s: %w", name, a.where, err)
 		}
 	}
-	a.report(Removed, name, "an earlier join let the hub write there, this one does not")
+	a.report(Removed, name, note)
 	return nil
 }
 
@@ -141,37 +157,37 @@ func binding(kind, namespace string) *unstructured.Unstructured {
 	return u
 }
 
-// token makes the Secret that the member's token controller fills, and waits until it has.
-func (a *applier) token(ctx context.Context) (string, error) {
-	want, err := toUnstructured(&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: TokenSecret, Namespace: appsv1alpha1.SystemNamespace,
-			Annotations: map[string]string{corev1.ServiceAccountNameKey: config.HubAccount},
-		},
-		Type: corev1.SecretTypeServiceAccountToken,
-	})
-	if err != nil {
-		return "", err
-	}
-	action, err := a.apply(ctx, want)
-	switch {
-	case err != nil:
-		return "", err
-	case action == Refused:
-		return "", fmt.Errorf("%s on %s is somebody else's: it must not hold the hub's token", nameOf(want), a.where)
-	case action == Created && a.opts.DryRun:
+// token asks the member for a token of the hub's account.
+func (a *applier) token(ctx context.Context, lifetime time.Duration) (string, error) {
+	if a.opts.DryRun {
 		return "", nil
 	}
-	secret := &corev1.Secret{}
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := a.client.Get(ctx, client.ObjectKeyFromObject(want), secret)
-		return len(secret.Data[corev1.ServiceAccountTokenKey]) > 0, err
-	})
-	if err != nil {
-		return "", fmt.Errorf("waiting for the token of the hub's account on %s (does its kube-controller-manager run?): %w", a.where, err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: config.HubAccount, Namespace: appsv1alpha1.SystemNamespace}}
+	seconds := int64(lifetime.Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if err := a.client.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", fmt.Errorf("asking %s for a token of the hub's account: %w", a.where, err)
 	}
-	return string(secret.Data[corev1.ServiceAccountTokenKey]), nil
+	a.report(Created, "token of ServiceAccount/"+appsv1alpha1.SystemNamespace+"/"+config.HubAccount,
+		"it ends at "+request.Status.ExpirationTimestamp.UTC().Format(time.RFC3339)+"; the hub renews it before")
+	return request.Status.Token, nil
+}
+
+// DropOldToken removes the Secret with a token without end that older versions made. It must be called after the hub has
+// a credential that does not come from it.
+func DropOldToken(ctx context.Context, member client.Client, where string, opts Options) error {
+	a := &applier{where: where, client: member, opts: opts}
+	secret := &corev1.Secret{}
+	err := member.Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: TokenSecret}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the old token on %s: %w", where, err)
+	case secret.Labels[appsv1alpha1.LabelPartOf] != appsv1alpha1.PartOf:
+		return nil
+	}
+	return a.remove(ctx, secret, "Secret/"+appsv1alpha1.SystemNamespace+"/"+TokenSecret, "its token had no end; the hub has one now that it renews")
 }
 
 func toUnstructured(obj any) (*unstructured.Unstructured, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,19 @@ type Registration struct {
 
 // SecretName is the Secret with a member's kubeconfig, on the hub.
 func SecretName(member string) string { return "member-" + member }
+
+// StoredKubeconfig is the credential of a member that the hub has; nil when there is none.
+func StoredKubeconfig(ctx context.Context, hub client.Client, name string) ([]byte, error) {
+	secret := &corev1.Secret{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: SecretName(name)}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the stored credential of %s on the hub: %w", name, err)
+	}
+	return secret.Data["kubeconfig"], nil
+}
 
 // CheckIdentity refuses a name that stands for another cluster, and a cluster that has another name already.
 func CheckIdentity(ctx context.Context, hub client.Client, name, identity string) error {

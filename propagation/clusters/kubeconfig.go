@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,30 +15,38 @@ import (
 // ErrRefused is wrapped by the errors of ParseKubeconfig that name a field which is not allowed.
 var ErrRefused = errors.New("kubeconfig is refused")
 
+// MaxKubeconfig is the size in bytes beyond which a kubeconfig is refused unread: it holds one certificate authority and
+// one credential, not a list of clusters.
+const MaxKubeconfig = 256 << 10
+
 // ParseKubeconfig rebuilds a configuration from the named fields of a kubeconfig's current context: server, CA data,
 // client certificate and key data, token, user name and password, server name. Anything that runs a program, reads a
-// file, goes through a proxy or impersonates is refused, and so are plain HTTP and skipping verification unless
-// allowInsecure; the error wraps ErrRefused and names the fields.
+// file, goes through a proxy or impersonates is refused, and so are plain HTTP, always, and skipping verification unless
+// allowInsecure. Every error wraps ErrRefused, names the fields and quotes nothing that could be a credential.
 func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
+	if len(raw) > MaxKubeconfig {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrRefused, len(raw), MaxKubeconfig)
+	}
 	config, err := clientcmd.Load(raw)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		// The parser's own words quote the text, which may be a credential or bytes that no status can hold.
+		return nil, fmt.Errorf("%w: it is not YAML or JSON of kind Config", ErrRefused)
 	}
 	context, ok := config.Contexts[config.CurrentContext]
 	if !ok {
-		return nil, fmt.Errorf("%w: current-context %q does not exist", ErrRefused, config.CurrentContext)
+		return nil, fmt.Errorf("%w: current-context %s", ErrRefused, missing(config.CurrentContext))
 	}
 	cluster, ok := config.Clusters[context.Cluster]
 	if !ok {
-		return nil, fmt.Errorf("%w: cluster %q does not exist", ErrRefused, context.Cluster)
+		return nil, fmt.Errorf("%w: contexts[].context.cluster %s", ErrRefused, missing(context.Cluster))
 	}
 	user, ok := config.AuthInfos[context.AuthInfo]
 	if !ok {
-		return nil, fmt.Errorf("%w: user %q does not exist", ErrRefused, context.AuthInfo)
+		return nil, fmt.Errorf("%w: contexts[].context.user %s", ErrRefused, missing(context.AuthInfo))
 	}
 	server, err := url.Parse(cluster.Server)
 	if err != nil || server.Host == "" {
-		return nil, fmt.Errorf("%w: clusters[].cluster.server %q is not a URL", ErrRefused, cluster.Server)
+		return nil, fmt.Errorf("%w: clusters[].cluster.server is not the URL of a server", ErrRefused)
 	}
 	if bad := refusedFields(cluster, user, server, allowInsecure); len(bad) > 0 {
 		return nil, fmt.Errorf("%w: %v must not be set", ErrRefused, bad)
@@ -63,20 +72,21 @@ func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
 // refusedFields names what is set and not allowed.
 func refusedFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo, server *url.URL, allowInsecure bool) []string {
 	set := map[string]bool{
-		"clusters[].cluster.certificate-authority":                 c.CertificateAuthority != "",
-		"clusters[].cluster.proxy-url":                             c.ProxyURL != "",
-		"clusters[].cluster.server (user information)":             server.User != nil,
-		"clusters[].cluster.server (scheme " + server.Scheme + ")": server.Scheme != "https" && (server.Scheme != "http" || !allowInsecure),
-		"clusters[].cluster.insecure-skip-tls-verify":              c.InsecureSkipTLSVerify && !allowInsecure,
-		"users[].user.exec":                                        u.Exec != nil,
-		"users[].user.auth-provider":                               u.AuthProvider != nil,
-		"users[].user.client-certificate":                          u.ClientCertificate != "",
-		"users[].user.client-key":                                  u.ClientKey != "",
-		"users[].user.tokenFile":                                   u.TokenFile != "",
-		"users[].user.as":                                          u.Impersonate != "",
-		"users[].user.as-uid":                                      u.ImpersonateUID != "",
-		"users[].user.as-groups":                                   len(u.ImpersonateGroups) > 0,
-		"users[].user.as-user-extra":                               len(u.ImpersonateUserExtra) > 0,
+		"clusters[].cluster.certificate-authority":                        c.CertificateAuthority != "",
+		"clusters[].cluster.proxy-url":                                    c.ProxyURL != "",
+		"clusters[].cluster.server (user information)":                    server.User != nil,
+		"clusters[].cluster.server (scheme " + short(server.Scheme) + ")": server.Scheme != "https",
+		"clusters[].cluster.server (query or fragment)":                   server.RawQuery != "" || server.Fragment != "",
+		"clusters[].cluster.insecure-skip-tls-verify":                     c.InsecureSkipTLSVerify && !allowInsecure,
+		"users[].user.exec":                                               u.Exec != nil,
+		"users[].user.auth-provider":                                      u.AuthProvider != nil,
+		"users[].user.client-certificate":                                 u.ClientCertificate != "",
+		"users[].user.client-key":                                         u.ClientKey != "",
+		"users[].user.tokenFile":                                          u.TokenFile != "",
+		"users[].user.as":                                                 u.Impersonate != "",
+		"users[].user.as-uid":                                             u.ImpersonateUID != "",
+		"users[].user.as-groups":                                          len(u.ImpersonateGroups) > 0,
+		"users[].user.as-user-extra":                                      len(u.ImpersonateUserExtra) > 0,
 	}
 	var out []string
 	for field, bad := range set {
@@ -86,4 +96,21 @@ func refusedFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo, server *ur
 	}
 	slices.Sort(out)
 	return out
+}
+
+// missing says which name does not exist, or that none is given.
+func missing(name string) string {
+	if name == "" {
+		return "is not set"
+	}
+	return fmt.Sprintf("%q does not exist", short(name))
+}
+
+// short keeps a stranger's text from filling a status.
+func short(text string) string {
+	const enough = 64
+	if len(text) <= enough {
+		return text
+	}
+	return strings.ToValidUTF8(text[:enough], "") + "..."
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/underway-dev/underway/propagation/clusters"
 )
@@ -35,6 +36,9 @@ func TestParseKubeconfigRefuses(t *testing.T) {
 		"plain HTTP":            {`,"server":"http://member"`, "", "scheme http"},
 		"a file URL":            {`,"server":"file://x/y"`, "", "scheme file"},
 		"no server":             {`,"server":""`, "", "server"},
+		"a query":               {`,"server":"https://member/?x=y"`, "", "query or fragment"},
+		"impersonated UID":      {"", `"as":"x","as-uid":"1"`, "users[].user.as-uid"},
+		"impersonated extra":    {"", `"as":"x","as-user-extra":{"a":["b"]}`, "users[].user.as-user-extra"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,11 +52,58 @@ func TestParseKubeconfigRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := clusters.ParseKubeconfig([]byte("{{"), false); err == nil {
-		t.Error("garbage is accepted")
+}
+
+// TestParseKubeconfigRefusesFiles has files that are no kubeconfig at all, or one whose names lead nowhere. No error quotes
+// the file: it could be a credential, or bytes that no status can hold.
+func TestParseKubeconfigRefusesFiles(t *testing.T) {
+	t.Parallel()
+	secret := "eyJhbGciOiJSUzI1NiJ9.payload.signature"
+	whole := func(current, rest string) []byte {
+		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":%q%s}`, current, rest)
 	}
-	if _, err := clusters.ParseKubeconfig([]byte(`{"apiVersion":"v1","kind":"Config"}`), false); !errors.Is(err, clusters.ErrRefused) {
-		t.Errorf("no context: %v", err)
+	contexts := `,"contexts":[{"name":"a","context":{"cluster":"k","user":"u"}},{"name":"b","context":{"cluster":"gone","user":"u"}},
+		{"name":"c","context":{"cluster":"k","user":"gone"}}],"clusters":[{"name":"k","cluster":{"server":"https://m"}}],"users":[{"name":"u","user":{}}]`
+	for name, tc := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"empty":                       {nil, "current-context is not set"},
+		"a token instead of a file":   {[]byte(secret), "not YAML or JSON"},
+		"binary":                      {[]byte("\x7fELF\x00\x01\xff\xfe"), "not YAML or JSON"},
+		"broken":                      {[]byte("{{"), "not YAML or JSON"},
+		"a wrong type":                {[]byte(`{"apiVersion":"v1","kind":"Config","users":"` + secret + `"}`), "not YAML or JSON"},
+		"another kind":                {[]byte(`{"apiVersion":"v1","kind":"Secret","data":{"token":"` + secret + `"}}`), "not YAML or JSON"},
+		"too large":                   {[]byte(strings.Repeat("# padding\n", clusters.MaxKubeconfig/10+1)), "more than 262144"},
+		"no current context":          {whole("", contexts), "current-context is not set"},
+		"a context that is not there": {whole("z", contexts), `current-context "z" does not exist`},
+		"a cluster that is not there": {whole("b", contexts), `contexts[].context.cluster "gone" does not exist`},
+		"a user that is not there":    {whole("c", contexts), `contexts[].context.user "gone" does not exist`},
+		"a name without end":          {whole(strings.Repeat("n", 100_000), contexts), "does not exist"},
+		"a bomb of aliases":           {[]byte("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n"), "not YAML or JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := clusters.ParseKubeconfig(tc.raw, true)
+			if !errors.Is(err, clusters.ErrRefused) || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want it to say %s", err, tc.want)
+			}
+			if len(err.Error()) > 300 || strings.Contains(err.Error(), "payload") || !utf8.ValidString(err.Error()) {
+				t.Errorf("it quotes the file: %s", err)
+			}
+		})
+	}
+	if cfg, err := clusters.ParseKubeconfig(whole("a", contexts), false); err != nil || cfg.Host != "https://m" {
+		t.Errorf("of several contexts the current one is taken: %v", err)
+	}
+}
+
+// TestPlainHTTPIsAlwaysRefused: a MemberCluster may allow an unverified certificate, never a token in clear text.
+func TestPlainHTTPIsAlwaysRefused(t *testing.T) {
+	t.Parallel()
+	raw := []byte(strings.Replace(string(kubeconfig("", `"token":"t"`)), "https://member", "http://member", 1))
+	if _, err := clusters.ParseKubeconfig(raw, true); !errors.Is(err, clusters.ErrRefused) || !strings.Contains(err.Error(), "scheme http") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package join
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,8 @@ type options struct {
 	allNamespaces      bool
 	allowNamespaces    string
 	allowAllNamespaces bool
+
+	tokenLifetime time.Duration
 
 	noAgent    bool
 	agentImage string
@@ -50,6 +53,9 @@ named (it creates none). On the hub it stores the credential of that account and
 
 Which of the hub's namespaces may use the member: those of --namespaces, or all with --all-namespaces, unless
 --allow-namespaces or --allow-all-namespaces say otherwise.
+
+The token of that account ends; the hub renews it by itself, in time. --upgrade makes a new one where the hub could not,
+and replaces the token without end that older versions made.
 
 Doing it again changes nothing. CRDs and agents of another version of ours are changed with --upgrade only; CRDs of
 somebody else (OpenKruise's) never: there the hub pushes and OpenKruise reconciles, join with --no-agent.`,
@@ -85,8 +91,9 @@ func (o *options) bind(cmd *cobra.Command) {
 	f.BoolVar(&o.allowAllNamespaces, "allow-all-namespaces", false, "every namespace of the hub may use the member")
 	f.BoolVar(&o.noAgent, "no-agent", false, "do not deploy the agent: it runs elsewhere, or OpenKruise does the work")
 	f.StringVar(&o.agentImage, "agent-image", "", "`image` of underway-member to deploy; there is no default registry")
+	f.DurationVar(&o.tokenLifetime, "token-lifetime", 7*24*time.Hour, "how long the hub's token lasts; the hub renews it at half of that (at least 10m; the member may allow less)")
 	f.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "let the hub skip the verification of the member's certificate, as --kubeconfig does")
-	f.BoolVar(&o.upgrade, "upgrade", false, "change CRDs and the agent when they differ from this version's")
+	f.BoolVar(&o.upgrade, "upgrade", false, "change CRDs and the agent when they differ from this version's, and make a new token")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	_ = cmd.MarkFlagFilename("hub-kubeconfig")
@@ -105,6 +112,8 @@ func (o *options) check(cmd *cobra.Command) error {
 	case o.noAgent == (o.agentImage != ""):
 		return cli.Usage(cmd, "say who does the work in the member: either --agent-image IMAGE (there is no default registry) "+
 			"or --no-agent (the agent runs elsewhere, or OpenKruise does it)")
+	case o.tokenLifetime < 10*time.Minute:
+		return cli.Usage(cmd, "--token-lifetime %s: an API server makes no token that ends in less than 10m", o.tokenLifetime)
 	case o.allowAllNamespaces && o.allowNamespaces != "":
 		return cli.Usage(cmd, "--allow-namespaces and --allow-all-namespaces exclude each other")
 	}

@@ -35,6 +35,11 @@ func (j *joiner) run(ctx context.Context) error {
 	if !j.allNamespaces {
 		memberOpts.Namespaces = j.namespaces
 	}
+	stored, err := j.stored(ctx)
+	if err != nil {
+		return err
+	}
+	memberOpts.Token, memberOpts.TokenLifetime = stored, j.tokenLifetime
 	token, err := install.Member(ctx, j.memberClient, memberOpts)
 	if err != nil {
 		return err
@@ -49,6 +54,11 @@ func (j *joiner) run(ctx context.Context) error {
 	if j.dryRun {
 		j.env.Note("dry run: nothing was written")
 		return nil
+	}
+	if stored == "" {
+		if err := install.DropOldToken(ctx, j.memberClient, j.name, opts); err != nil {
+			return err
+		}
 	}
 	j.env.Note("next: kubectl underway get clusters %s%s", j.name, j.hubFlags())
 	if j.noAgent {
@@ -126,6 +136,32 @@ func (j *joiner) registration(ctx context.Context, token string) (install.Regist
 	}
 	j.step(install.Checked, "the hub's account", "it reaches the member")
 	return r, nil
+}
+
+// stored is the token that the hub uses already, when it goes on working: joining again then changes nothing. With
+// --upgrade there is always a new one, which is how a token without end is replaced.
+func (j *joiner) stored(ctx context.Context) (string, error) {
+	raw, err := install.StoredKubeconfig(ctx, j.hubClient, j.name)
+	if err != nil {
+		return "", err
+	}
+	if raw == nil || j.upgrade {
+		return "", nil
+	}
+	cfg, err := clusters.ParseKubeconfig(raw, j.insecure)
+	if err != nil || cfg.Host != j.access.Server || cfg.BearerToken == "" {
+		return "", nil //nolint:nilerr // what the hub would refuse is replaced
+	}
+	cfg.UserAgent = cli.UserAgent
+	asHub, err := j.env.Connect(cfg)
+	if err != nil {
+		return "", nil //nolint:nilerr // the same
+	}
+	if err := install.Prove(ctx, asHub, j.facts.Identity); err != nil {
+		j.step(install.Warning, "the hub's present credential", "it does not work and is replaced: "+err.Error())
+		return "", nil
+	}
+	return cfg.BearerToken, nil
 }
 
 func (j *joiner) step(action install.Action, object, note string) {
