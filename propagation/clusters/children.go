@@ -105,7 +105,7 @@ func (c *children) run(ctx context.Context, conn *connection, hubID string, prov
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
-			list, err := resource.List(ctx, o)
+			list, err := resource.List(marked(ctx, patient), o)
 			if err == nil {
 				err = proven(ctx)
 			}

@@ -6,20 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
-	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/render"
 )
 
@@ -30,11 +23,12 @@ type Fleet struct {
 	holder        string
 	kinds         []render.Kind
 	// used are the kinds whose children are watched; the map is never changed, only replaced.
-	used      map[schema.GroupKind]bool
-	clock     clock.WithTicker
-	leading   func(ctx context.Context) (bool, error)
-	intervals Intervals
-	requests  *prometheus.CounterVec
+	used        map[schema.GroupKind]bool
+	clock       clock.WithTicker
+	leading     func(ctx context.Context) (bool, error)
+	intervals   Intervals
+	requests    *prometheus.CounterVec
+	connections *prometheus.CounterVec
 
 	mu      sync.RWMutex
 	members map[string]*member
@@ -60,6 +54,7 @@ func NewFleet(o Options) (*Fleet, error) {
 		leading:       o.Leading,
 		intervals:     o.Intervals.withDefaults(),
 		requests:      requestsMetric(),
+		connections:   connectionsMetric(),
 		members:       map[string]*member{},
 		cancels:       map[string]context.CancelFunc{},
 		claims:        map[string]string{},
@@ -74,8 +69,10 @@ func NewFleet(o Options) (*Fleet, error) {
 		f.leading = func(context.Context) (bool, error) { return true, nil }
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(f.requests); err != nil {
-			return nil, fmt.Errorf("registering the request counter: %w", err)
+		for _, counted := range []prometheus.Collector{f.requests, f.connections} {
+			if err := o.Registerer.Register(counted); err != nil {
+				return nil, fmt.Errorf("registering the counters of requests: %w", err)
+			}
 		}
 	}
 	f.members[Local] = newMember(f, Local, Config{REST: o.Local}, 0)
@@ -89,11 +86,13 @@ func (i Intervals) withDefaults() Intervals {
 	}{
 		{&i.Probe, 10 * time.Second},
 		{&i.ProbeTimeout, 5 * time.Second},
+		{&i.Request, 15 * time.Second},
+		{&i.Sync, 2 * time.Minute},
 		{&i.Discovery, 30 * time.Second},
 		{&i.Lease, 20 * time.Second},
 		{&i.LeaseExpiry, time.Minute},
 		{&i.BackoffMin, time.Second},
-		{&i.BackoffMax, time.Minute},
+		{&i.BackoffMax, 5 * time.Minute},
 	} {
 		if *d.to == 0 {
 			*d.to = d.def
@@ -197,11 +196,15 @@ func (f *Fleet) removeLocked(name string) {
 	maps.DeleteFunc(f.claims, func(_, by string) bool { return by == name })
 }
 
-// claim gives an identity to a member, or returns the name of the member that has it.
-func (f *Fleet) claim(uid, name string) string {
+// claim gives an identity to a member, or returns the name of the member that has it. A member that was removed while it
+// looked claims nothing: nobody would ever give that back.
+func (f *Fleet) claim(uid string, m *member) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.claimLocked(uid, name)
+	if f.members[m.name] != m {
+		return ""
+	}
+	return f.claimLocked(uid, m.name)
 }
 
 func (f *Fleet) claimLocked(uid, name string) string {
@@ -233,133 +236,6 @@ func (f *Fleet) Names() []string {
 	defer f.mu.RUnlock()
 	out := slices.Sorted(maps.Keys(f.members))
 	return slices.DeleteFunc(out, func(n string) bool { return n == Local })
-}
-
-// cache of a kind; nil while it is not synced.
-func (f *Fleet) cache(name string, gvk schema.GroupVersionKind) *children {
-	m := f.member(name)
-	if m == nil {
-		return nil
-	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	c := m.caches[gvk.GroupKind()]
-	if c == nil || !c.served || !c.synced {
-		return nil
-	}
-	return c.children
-}
-
-// Child is a cached child; nil with true: a synced cache has none. Read only.
-func (f *Fleet) Child(name string, gvk schema.GroupVersionKind, child types.NamespacedName) (*unstructured.Unstructured, bool) {
-	c := f.cache(name, gvk)
-	if c == nil {
-		return nil, false
-	}
-	obj, found, err := c.GetByKey(child.Namespace + "/" + child.Name)
-	if err != nil {
-		return nil, false
-	}
-	if !found {
-		return nil, true
-	}
-	return obj.(*unstructured.Unstructured), true
-}
-
-// Children are the cached children of an owner in the order of their names; false while not synced. Read only.
-func (f *Fleet) Children(name string, gvk schema.GroupVersionKind, owner types.NamespacedName) ([]*unstructured.Unstructured, bool) {
-	c := f.cache(name, gvk)
-	if c == nil {
-		return nil, false
-	}
-	out := c.of(owner)
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return out, true
-}
-
-// Get is a fresh read of one object with all its managedFields; the member's identity is proven after it, so that
-// NotFound is an answer of the right cluster.
-func (f *Fleet) Get(ctx context.Context, name string, gvk schema.GroupVersionKind, object types.NamespacedName) (*unstructured.Unstructured, error) {
-	m, resource, err := f.resource(name, gvk)
-	if err != nil {
-		return nil, err
-	}
-	obj, err := resource.Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
-	if proof := m.proven(ctx); proof != nil {
-		return nil, proof
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, object, err)
-	}
-	return obj, nil
-}
-
-// List is a fresh read of the objects of a namespace that match.
-func (f *Fleet) List(ctx context.Context, name string, gvk schema.GroupVersionKind, namespace string, sel labels.Selector) ([]unstructured.Unstructured, error) {
-	m, resource, err := f.resource(name, gvk)
-	if err != nil {
-		return nil, err
-	}
-	list, err := resource.Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: sel.String()})
-	if proof := m.proven(ctx); proof != nil {
-		return nil, proof
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing %s in %s: %w", gvk.Kind, namespace, err)
-	}
-	return list.Items, nil
-}
-
-func (f *Fleet) resource(name string, gvk schema.GroupVersionKind) (*member, dynamic.NamespaceableResourceInterface, error) {
-	m := f.member(name)
-	if m == nil {
-		return nil, nil, fmt.Errorf("%w: no member %q", ErrNotReady, name)
-	}
-	conn, err := m.usable()
-	if err != nil {
-		return nil, nil, err
-	}
-	k, ok := render.KindOf(gvk)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: %w", gvk.GroupKind(), render.ErrUnsupportedKind)
-	}
-	return m, conn.dynamic.Resource(k.GVR()), nil
-}
-
-// Owners are the owners that have children on a member, as cached.
-func (f *Fleet) Owners(name string) []types.NamespacedName {
-	seen := map[types.NamespacedName]struct{}{}
-	f.eachChild(name, func(obj *unstructured.Unstructured) {
-		if owner, ok := ownerOf(obj); ok {
-			seen[owner] = struct{}{}
-		}
-	})
-	out := slices.Collect(maps.Keys(seen))
-	slices.SortFunc(out, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return out
-}
-
-// MaxTerm is the largest term of an intent seen on any member: a confirmation raises the hub's term above it.
-func (f *Fleet) MaxTerm() int64 {
-	out := int64(0)
-	for _, name := range append(f.Names(), Local) {
-		f.eachChild(name, func(obj *unstructured.Unstructured) {
-			if i, err := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent]); err == nil {
-				out = max(out, i.Term)
-			}
-		})
-	}
-	return out
-}
-
-func (f *Fleet) eachChild(name string, fn func(*unstructured.Unstructured)) {
-	for _, k := range f.kinds {
-		if c := f.cache(name, k.GVK); c != nil {
-			for _, obj := range c.List() {
-				fn(obj.(*unstructured.Unstructured))
-			}
-		}
-	}
 }
 
 // Subscribe calls fn, which must not block, for every Event. It must be called before Start.
@@ -397,29 +273,4 @@ func (f *Fleet) Requests(name string) map[string]int64 {
 		return m.count.snapshot()
 	}
 	return nil
-}
-
-// Client is the dynamic client of a member, for package push. Error ErrNotReady while it is not ready.
-func (f *Fleet) Client(name string) (dynamic.Interface, error) {
-	m := f.member(name)
-	if m == nil {
-		return nil, fmt.Errorf("%w: no member %q", ErrNotReady, name)
-	}
-	conn, err := m.usable()
-	if err != nil {
-		return nil, err
-	}
-	return conn.dynamic, nil
-}
-
-// VerifyIdentity reads the member's identity anew and compares it with the stored one.
-func (f *Fleet) VerifyIdentity(ctx context.Context, name string) error {
-	m := f.member(name)
-	if m == nil {
-		return fmt.Errorf("%w: no member %q", ErrNotReady, name)
-	}
-	if _, err := m.usable(); err != nil {
-		return err
-	}
-	return m.proven(ctx)
 }

@@ -18,13 +18,33 @@ func requestsMetric() *prometheus.CounterVec {
 	}, []string{"member", "verb", "code"})
 }
 
-// counter counts the requests of one member.
+// connectionsMetric counts connections to members.
+func connectionsMetric() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "underway_hub_member_connections_total",
+		Help: "Connections that were tried to members, also in vain.",
+	}, []string{"member"})
+}
+
+// counter counts the requests and connections of one member.
 type counter struct {
 	member string
 	vec    *prometheus.CounterVec
+	dials  *prometheus.CounterVec
 
 	mu     sync.Mutex
 	byVerb map[string]int64
+	// gone: what is still under way to a member that was removed leaves no series behind.
+	gone bool
+}
+
+// dialed counts a connection that is tried.
+func (c *counter) dialed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone && c.dials != nil {
+		c.dials.WithLabelValues(c.member).Inc()
+	}
 }
 
 func (c *counter) snapshot() map[string]int64 {
@@ -35,13 +55,20 @@ func (c *counter) snapshot() map[string]int64 {
 
 func (c *counter) add(verb string, code int) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.byVerb[verb]++
-	c.mu.Unlock()
-	c.vec.WithLabelValues(c.member, verb, strconv.Itoa(code)).Inc()
+	if !c.gone {
+		c.vec.WithLabelValues(c.member, verb, strconv.Itoa(code)).Inc()
+	}
 }
 
+// forget drops the series of a member that was removed.
 func (c *counter) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
 	c.vec.DeletePartialMatch(prometheus.Labels{"member": c.member})
+	c.dials.DeletePartialMatch(prometheus.Labels{"member": c.member})
 }
 
 func (c *counter) wrap(next http.RoundTripper) http.RoundTripper {

@@ -60,12 +60,18 @@ type Config struct {
 type Intervals struct {
 	// Probe is the time between two looks at /readyz and the identity (10 s), ProbeTimeout the limit of one (5 s).
 	Probe, ProbeTimeout time.Duration
+	// Request is the limit of any other request, answer and all (15 s); a watch must begin in it, a list of children may take
+	// Sync.
+	Request time.Duration
+	// Sync is how long the first list of a kind's children may take (2 min): a watch that has not begun by then is thrown
+	// away and begun anew, and so is the whole connection while no kind is read.
+	Sync time.Duration
 	// Discovery is the time between two looks at the served kinds and their reconcilers (30 s).
 	Discovery time.Duration
 	// Lease is the time between two renewals of our Lease (20 s), LeaseExpiry the age at which another's is taken over
 	// (60 s).
 	Lease, LeaseExpiry time.Duration
-	// BackoffMin and BackoffMax bound the wait between two attempts to connect (1 s, 1 min), with jitter.
+	// BackoffMin and BackoffMax bound the wait between two attempts to connect (1 s, 5 min), with jitter.
 	BackoffMin, BackoffMax time.Duration
 }
 
@@ -80,7 +86,7 @@ type Options struct {
 	Holder string
 	// Local reaches the hub's own cluster.
 	Local *rest.Config
-	// Kinds to watch. Default render.Kinds.
+	// Kinds that can be asked for; those that Use, Child or Children name are watched. Default render.Kinds.
 	Kinds []render.Kind
 	// Clock, default the real one.
 	Clock clock.WithTicker
@@ -108,6 +114,9 @@ type KindView struct {
 	GVK schema.GroupVersionKind
 	// Served says whether the member has the kind, Synced whether the cache holds its children.
 	Served, Synced bool
+	// Message says why the children of a kind in use are not read yet, once anything went wrong; it does not change from try
+	// to try.
+	Message string
 	// Refused says why the hub may not read the kind there, as after a join by a version that did not know it; empty when it
 	// may. Such a kind is not synced and holds up no other.
 	Refused    string
@@ -121,7 +130,8 @@ type View struct {
 	// Block and Message say why it is not Ready.
 	Block   Block
 	Message string
-	// Synced is true when every served kind that the hub may read is in the cache; KindView.Synced tells of one.
+	// Synced is true once every served kind in use that the hub may read was in the cache; it stays true when another kind
+	// comes into use. KindView.Synced tells of one.
 	Synced bool
 	// Reachable is true while the probe is answered; LastHeard is the last answer.
 	Reachable bool

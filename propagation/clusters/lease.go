@@ -87,7 +87,11 @@ func (m *member) keepLease(ctx context.Context) {
 func (m *member) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.fleet.intervals.ProbeTimeout)
 	defer cancel()
-	leases := m.conn.leases.Leases(appsv1alpha1.SystemNamespace)
+	conn, err := m.connected()
+	if err != nil {
+		return err
+	}
+	leases := conn.leases.Leases(appsv1alpha1.SystemNamespace)
 	name := appsv1alpha1.LeaseHubPrefix + m.fleet.hubID
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	switch {

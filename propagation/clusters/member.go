@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,12 +30,19 @@ type member struct {
 	// wake makes the loop look now.
 	wake chan struct{}
 
-	mu   sync.RWMutex
-	cfg  Config
+	// watches are the goroutines of the kinds; waited for before the connection is closed.
+	watches sync.WaitGroup
+	backoff backoff
+
+	mu  sync.RWMutex
+	cfg Config
+	// conn is nil between two connections.
 	conn *connection
 	view View
 	// caches by kind; nil before the identity is proven.
 	caches map[schema.GroupKind]*kindCache
+	// late are the kinds whose list did not arrive in time, until one does.
+	late map[schema.GroupKind]bool
 	// newest is the largest store version seen.
 	newest uint64
 	// failures counts looks in a row that were not answered.
@@ -46,23 +54,13 @@ type member struct {
 	seers      map[string]*heartbeat
 }
 
-// kindCache is the cache of one kind.
-type kindCache struct {
-	children   *children
-	cancel     context.CancelFunc
-	synced     bool
-	served     bool
-	reconciler Reconciler
-	// refused says why the member does not let the hub read the kind; empty when it does.
-	refused string
-}
-
 func newMember(f *Fleet, name string, cfg Config, memory int64) *member {
 	m := &member{
 		name: name, fleet: f, cfg: cfg, wake: make(chan struct{}, 1),
-		count: &counter{member: name, vec: f.requests, byVerb: map[string]int64{}},
-		view:  View{Name: name, State: StateConnecting, Identity: cfg.Identity, Memory: memory},
-		seers: map[string]*heartbeat{},
+		count:   &counter{member: name, vec: f.requests, dials: f.connections, byVerb: map[string]int64{}},
+		backoff: backoff{least: f.intervals.BackoffMin, most: f.intervals.BackoffMax},
+		view:    View{Name: name, State: StateConnecting, Identity: cfg.Identity, Memory: memory},
+		seers:   map[string]*heartbeat{},
 	}
 	if cfg.REST != nil {
 		m.view.Server = cfg.REST.Host
@@ -70,17 +68,32 @@ func newMember(f *Fleet, name string, cfg Config, memory int64) *member {
 	return m
 }
 
-// run looks at the member until ctx is done.
+// errUnsynced ends a connection over which nothing could be read in time.
+var errUnsynced = errors.New("nothing was read in time")
+
+// run keeps a connection until ctx is done. One over which nothing can be read in time is thrown away for a new one.
 func (m *member) run(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithValues("MemberCluster", klog.KRef("", m.name))
 	ctx = klog.NewContext(ctx, logger)
 	defer m.end()
-	conn, err := connect(m.cfg.REST, m.count)
-	if err != nil {
-		m.change(func(v *View) { v.State, v.Block, v.Message = StateBlocked, BlockUnauthorized, err.Error() })
-		<-ctx.Done()
-		return
+	for ctx.Err() == nil {
+		conn, err := connect(m.cfg.REST, m.count, m.fleet.intervals.Request)
+		if err != nil {
+			m.change(func(v *View) { v.Block, v.Message = BlockUnauthorized, err.Error() })
+			<-ctx.Done()
+			return
+		}
+		m.engage(ctx, conn)
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Info("Connecting to a member anew: nothing was read in time")
+			m.sleep(ctx, m.backoff.pause())
+		}
 	}
+}
+
+// engage lives on one connection.
+func (m *member) engage(ctx context.Context, conn *connection) {
+	ctx, cancel := context.WithCancel(ctx)
 	m.mu.Lock()
 	m.conn = conn
 	m.mu.Unlock()
@@ -89,40 +102,65 @@ func (m *member) run(ctx context.Context) {
 		lease.Go(func() { m.keepLease(ctx) })
 	}
 	m.loop(ctx)
+	cancel()
+	m.mu.Lock()
+	m.conn = nil
+	m.dropCaches()
+	m.mu.Unlock()
+	conn.drop()
 	lease.Wait()
+	m.watches.Wait()
+	m.settle()
 }
 
+// loop looks at the member until ctx is done, or nothing was read in time.
 func (m *member) loop(ctx context.Context) {
 	every := m.fleet.intervals
-	backoff := m.backoff()
 	var discovered time.Time
 	for ctx.Err() == nil {
 		err := m.look(ctx)
-		pause := backoff.Step()
+		var pause time.Duration
 		if err == nil {
-			backoff = m.backoff()
 			pause = wait.Jitter(every.Probe, 0.1)
 			if now := m.fleet.clock.Now(); now.Sub(discovered) >= every.Discovery || m.mustDiscover() {
 				m.discover(ctx)
 				discovered = now
 			}
+			err = m.overdue()
 		} else {
 			klog.FromContext(ctx).V(2).Info("Member does not answer", "reason", err.Error())
+			pause = m.backoff.pause()
 		}
 		m.settle()
-		timer := m.fleet.clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-m.wake:
-		case <-timer.C():
+		if errors.Is(err, errUnsynced) {
+			return
 		}
-		timer.Stop()
+		if m.View().State == StateReady {
+			m.backoff.reset()
+		}
+		m.sleep(ctx, pause)
 	}
 }
 
-func (m *member) backoff() wait.Backoff {
-	every := m.fleet.intervals
-	return wait.Backoff{Duration: every.BackoffMin, Factor: 2, Jitter: 0.3, Steps: 1 << 30, Cap: every.BackoffMax}
+// sleep waits, for a nudge at the longest.
+func (m *member) sleep(ctx context.Context, pause time.Duration) {
+	timer := m.fleet.clock.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-m.wake:
+	case <-timer.C():
+	}
+}
+
+// connected is the present connection, whatever the state; error ErrNotReady between two.
+func (m *member) connected() (*connection, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.conn == nil {
+		return nil, fmt.Errorf("%w: it is being connected", ErrNotReady)
+	}
+	return m.conn, nil
 }
 
 // nudge makes the loop look now; it never blocks.
@@ -133,116 +171,76 @@ func (m *member) nudge() {
 	}
 }
 
-// look probes the member and proves its identity.
+// look probes the member and proves its identity, each in its own time.
 func (m *member) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, m.fleet.intervals.ProbeTimeout)
-	defer cancel()
-	err := m.conn.ready(ctx)
+	conn, err := m.connected()
+	if err != nil {
+		return err
+	}
+	ctx = marked(ctx, probing)
+	err = m.timely(ctx, conn.ready)
 	if apierrors.IsForbidden(err) {
 		// It answers; whether the account may read /readyz says nothing about the cluster.
 		err = nil
 	}
 	if err == nil {
-		err = m.prove(ctx)
+		err = m.timely(ctx, m.prove)
 	}
 	if err == nil && m.View().Version == "" {
-		err = m.readVersion(ctx)
+		err = m.timely(ctx, func(ctx context.Context) error { return m.readVersion(ctx, conn) })
 	}
-	if err == nil {
-		now := m.fleet.clock.Now()
-		m.failures = 0
-		m.change(func(v *View) {
-			v.Reachable, v.LastHeard = true, now
-			if v.Block == BlockUnreachable || v.Block == BlockUnauthorized {
-				v.Block, v.Message = "", ""
-			}
-		})
-		return nil
-	}
-	m.unheard(err)
-	return err
-}
-
-// unheard notes why the last look failed. One look that is not answered does not make a ready member unreachable: it is
-// repeated soon.
-func (m *member) unheard(err error) {
-	m.failures++
-	m.change(func(v *View) {
-		switch {
-		case errors.Is(err, ErrIdentity):
-		case m.failures < failuresThatProve && !apierrors.IsUnauthorized(err) && v.Reachable:
-		case apierrors.IsUnauthorized(err):
-			v.Reachable, v.Block, v.Message = false, BlockUnauthorized, "the member refuses the credential: "+err.Error()
-		default:
-			v.Reachable, v.Block, v.Message = false, BlockUnreachable, err.Error()
-		}
-	})
-}
-
-// prove reads who answers and compares it with what is stored. It drops everything known of the member when another
-// cluster answers, or when the store's version runs backwards.
-func (m *member) prove(ctx context.Context) error {
-	// What is known is read before the request is sent: of two proofs under way at once, the one that was answered first
-	// would otherwise look like a store that went back.
-	m.mu.RLock()
-	newest := m.newest
-	m.mu.RUnlock()
-	seen, err := sight(ctx, m.conn.dynamic)
 	if err != nil {
+		m.unheard(conn, err)
 		return err
 	}
-	m.mu.RLock()
-	want := m.cfg.Identity
-	m.mu.RUnlock()
-	if block, message := m.strangerTo(seen, want); block != "" {
-		m.forget(block, seen, message)
-		return fmt.Errorf("%w: %s", ErrIdentity, message)
-	}
-	if seen.version != 0 && seen.version < newest {
-		klog.FromContext(ctx).Info("Dropped what was known of a member whose store went back",
-			"from", newest, "to", seen.version)
-		m.forget("", seen, "")
-		m.nudge()
-	}
-	m.mu.Lock()
-	m.newest = max(m.newest, seen.version)
-	m.mu.Unlock()
+	now := m.fleet.clock.Now()
+	m.failures = 0
 	m.change(func(v *View) {
-		v.Identity, v.SeenIdentity = seen.uid, seen.uid
-		if v.Block != BlockUnreachable && v.Block != BlockUnauthorized {
+		v.Reachable, v.LastHeard = true, now
+		if v.Block == BlockUnreachable || v.Block == BlockUnauthorized {
 			v.Block, v.Message = "", ""
 		}
 	})
+	if conn.gate.down.Swap(false) {
+		m.rewatch()
+	}
 	return nil
 }
 
-// strangerTo says why the cluster that answered is not the stored one.
-func (m *member) strangerTo(seen sighting, want string) (Block, string) {
-	if m.name == Local {
-		// The hub's own cluster cannot be another one: this process would not lead there.
-		return "", ""
+// timely bounds one part of a look.
+func (m *member) timely(ctx context.Context, part func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, m.fleet.intervals.ProbeTimeout)
+	defer cancel()
+	return part(ctx)
+}
+
+// unheard notes why the last look failed. One look that is not answered does not make a ready member unreachable: it is
+// repeated soon. Once it is unreachable nobody waits for it any more: what is under way fails, what is asked is not sent.
+func (m *member) unheard(conn *connection, err error) {
+	m.failures++
+	switch refused := apierrors.IsUnauthorized(err); {
+	case errors.Is(err, ErrIdentity):
+		return
+	case m.failures < failuresThatProve && !refused && m.View().Reachable:
+		return
+	case refused:
+		m.change(func(v *View) {
+			v.Reachable, v.Block, v.Message = false, BlockUnauthorized, "the member refuses the credential: "+words(err)
+		})
+	default:
+		m.change(func(v *View) { v.Reachable, v.Block, v.Message = false, BlockUnreachable, words(err) })
 	}
-	if own := m.fleet.localIdentity; own != "" && own == seen.uid {
-		return BlockIdentityTaken, fmt.Sprintf(
-			"this cluster (UID %s) is the hub's own: a subset without cluster lives there; delete this MemberCluster", seen.uid)
+	if !conn.gate.down.Swap(true) {
+		conn.drop()
+		m.rewatch()
 	}
-	if want != "" && want != seen.uid {
-		return BlockIdentityChanged, fmt.Sprintf(
-			"kube-system has UID %s, the stored one is %s: another cluster answers under this address", seen.uid, want)
-	}
-	if other := m.fleet.claim(seen.uid, m.name); other != "" {
-		return BlockIdentityTaken, fmt.Sprintf("this cluster (UID %s) is already member %q", seen.uid, other)
-	}
-	if want == "" {
-		return BlockIdentityUnstored, "its identity is not stored yet"
-	}
-	return "", ""
 }
 
 // forget drops everything known of the member.
 func (m *member) forget(block Block, seen sighting, message string) {
 	m.mu.Lock()
 	m.dropCaches()
+	m.late = nil
 	m.newest = 0
 	m.lease = leaseMemory{}
 	m.mu.Unlock()
@@ -252,25 +250,15 @@ func (m *member) forget(block Block, seen sighting, message string) {
 		}
 		v.Block, v.Message, v.SeenIdentity, v.Reachable = block, message, seen.uid, true
 		v.LastHeard = m.fleet.clock.Now()
-		v.Version = ""
+		v.Version, v.Synced = "", false
 	})
 }
 
-// dropCaches needs mu.
-func (m *member) dropCaches() {
-	for _, c := range m.caches {
-		if c.cancel != nil {
-			c.cancel()
-		}
-	}
-	m.caches = nil
-}
-
-func (m *member) readVersion(ctx context.Context) error {
+func (m *member) readVersion(ctx context.Context, conn *connection) error {
 	var v struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	if err := readJSON(ctx, m.conn.plain, "/version", &v); err != nil {
+	if err := readJSON(ctx, conn.plain, "/version", &v); err != nil {
 		return err
 	}
 	m.change(func(view *View) { view.Version = v.GitVersion })
@@ -279,24 +267,25 @@ func (m *member) readVersion(ctx context.Context) error {
 
 // settle computes the state from what is known.
 func (m *member) settle() {
+	used := m.fleet.inUse()
 	m.mu.RLock()
 	kinds := make([]KindView, 0, len(m.fleet.kinds))
-	synced := m.caches != nil
+	known, synced, message := m.caches != nil, true, ""
 	for _, k := range m.fleet.kinds {
-		view := KindView{GVK: k.GVK, Reconciler: ReconcilerUnknown}
-		if c := m.caches[k.GVK.GroupKind()]; c != nil {
-			view.Served, view.Synced, view.Reconciler = c.served, c.served && c.synced, c.reconciler
-			view.Refused = c.refused
-			synced = synced && (!c.served || c.synced || c.refused != "")
-		} else {
+		view := m.viewOf(k)
+		if used[k.GVK.GroupKind()] && view.Served && !view.Synced && view.Refused == "" {
 			synced = false
+			message = cmp.Or(message, view.Message)
 		}
 		kinds = append(kinds, view)
 	}
 	m.mu.RUnlock()
 	m.change(func(v *View) {
-		v.Kinds, v.Synced = kinds, synced
+		v.Kinds, v.Synced = kinds, known && (synced || v.Synced)
 		v.State = stateOf(*v)
+		if known && (v.State == StateSyncing || v.State == StateReady) {
+			v.Message = message
+		}
 	})
 }
 
@@ -358,10 +347,6 @@ func (m *member) usable() (*connection, error) {
 
 func (m *member) end() {
 	m.mu.Lock()
-	m.dropCaches()
-	if m.conn != nil {
-		m.conn.close()
-	}
 	m.gone = true
 	m.view.State = StateGone
 	m.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 func TestAKindThatMayNotBeReadHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	set, deployment := render.CloneSet(), render.Deployment()
+	used := map[schema.GroupKind]bool{set.GVK.GroupKind(): true, deployment.GVK.GroupKind(): true}
 	m := &member{
-		name: "east", fleet: &Fleet{kinds: []render.Kind{set, deployment}}, wake: make(chan struct{}, 1),
+		name: "east", fleet: &Fleet{kinds: []render.Kind{set, deployment}, used: used}, wake: make(chan struct{}, 1),
 		view: View{Reachable: true},
 		caches: map[schema.GroupKind]*kindCache{
 			set.GVK.GroupKind():        {served: true},

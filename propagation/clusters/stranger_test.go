@@ -5,7 +5,7 @@ import "testing"
 // TestTheHubItselfIsNoMember: its children would be seen, and deleted, under two names.
 func TestTheHubItselfIsNoMember(t *testing.T) {
 	t.Parallel()
-	f := &Fleet{localIdentity: "hub-uid", claims: map[string]string{}}
+	f := &Fleet{localIdentity: "hub-uid", claims: map[string]string{}, members: map[string]*member{}}
 	cases := []struct {
 		title              string
 		name, stored, seen string

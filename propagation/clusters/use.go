@@ -12,15 +12,14 @@ import (
 // among Options.Kinds are passed over. It returns at once; KindView.Synced, Child and Children say "not read" until a
 // member's list has arrived whole. A kind stays in use until the process ends, or until leadership is lost.
 func (f *Fleet) Use(kinds ...string) {
-	f.mu.RLock()
-	fresh := slices.ContainsFunc(kinds, func(name string) bool { return !f.used[schema.ParseGroupKind(name)] })
-	f.mu.RUnlock()
-	if !fresh {
+	used := f.inUse()
+	if !slices.ContainsFunc(kinds, func(name string) bool { return !used[schema.ParseGroupKind(name)] }) {
 		return
 	}
 	f.mu.Lock()
 	var added bool
-	used := maps.Clone(f.used)
+	used = map[schema.GroupKind]bool{}
+	maps.Copy(used, f.used)
 	for _, k := range f.kinds {
 		if gk := k.GVK.GroupKind(); slices.Contains(kinds, gk.String()) && !used[gk] {
 			used[gk], added = true, true
@@ -41,9 +40,9 @@ func (f *Fleet) Use(kinds ...string) {
 	}
 }
 
-// inUse is true for a kind whose children are watched.
-func (f *Fleet) inUse(kind schema.GroupKind) bool {
+// inUse are the kinds whose children are watched. Read only.
+func (f *Fleet) inUse() map[schema.GroupKind]bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.used[kind]
+	return f.used
 }
