@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/render"
@@ -71,12 +72,17 @@ type comparer struct {
 
 // differences lists where live is not what desired says, intent aside.
 func differences(desired, live *unstructured.Unstructured) []difference {
-	c := comparer{}
-	if k, ok := render.KindOf(desired.GroupVersionKind()); ok {
-		c.typedLists = k.TypedLists
-	}
+	c := comparer{typedLists: mergesLists(desired.GroupVersionKind())}
 	c.maps(withoutIntent(desired.Object), live.Object, nil)
 	return c.found
+}
+
+// mergesLists is true for kinds of the API server itself. Those of other API groups are taken to be custom ones.
+func mergesLists(gvk schema.GroupVersionKind) bool {
+	if k, ok := render.KindOf(gvk); ok {
+		return k.TypedLists
+	}
+	return gvk.Group == "" || slices.Contains([]string{"batch", "autoscaling", "policy", "networking.k8s.io", "discovery.k8s.io"}, gvk.Group)
 }
 
 func (c *comparer) maps(desired, live map[string]any, at path) {

@@ -30,7 +30,7 @@ func decide(in Input) Decision {
 		return letGo(in, out, c, OpDelete)
 	case WantOrphaned:
 		return letGo(in, out, c, OpOrphan)
-	case WantApplied:
+	case WantApplied, WantPresent:
 	}
 	if !c.ours {
 		return adopt(in, out, c)

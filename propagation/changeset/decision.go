@@ -19,6 +19,8 @@ const (
 	WantDeleted Want = "Deleted"
 	// WantOrphaned: the object stays, marked as let go.
 	WantOrphaned Want = "Orphaned"
+	// WantPresent: an object of that name exists, whoever's it is; it is not touched. For shared objects only.
+	WantPresent Want = "Present"
 )
 
 // Op is what is done.
@@ -133,6 +135,8 @@ type Decision struct {
 	Replicas int64
 	// ClearOrphaned is true when OpApply must first take the orphaned mark off.
 	ClearOrphaned bool
+	// Unmark are annotations that OpOrphan takes off beside.
+	Unmark []string
 	// Fields are the paths that differ or are not owned, sorted, at most 10.
 	Fields []string
 }

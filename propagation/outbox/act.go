@@ -53,7 +53,7 @@ func (a *attempt) act(ctx context.Context, d changeset.Decision) (*unstructured.
 	}
 	now := a.outbox.Clock.Now()
 	answer, err := a.outbox.Pusher.Do(ctx, a.key.Member, push.Operation{
-		Decision: d, OwnerUID: a.item.Intent.OwnerUID, At: now,
+		Decision: d, Kind: a.item.Kind, OwnerUID: a.item.Intent.OwnerUID, At: now,
 	})
 	if err != nil {
 		return a.refused(ctx, d, err)
@@ -121,6 +121,9 @@ func (a *attempt) refused(ctx context.Context, d changeset.Decision, err error) 
 		live, done := a.read(ctx)
 		if done || live == nil || live.GetUID() != d.UID {
 			return live, done
+		}
+		if a.item.Shared {
+			return nil, a.end(StateRefused, err.Error(), err)
 		}
 		return nil, a.end(StateRefused, inWords(d, err), err)
 	case apierrors.IsNotFound(err):

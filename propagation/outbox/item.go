@@ -40,6 +40,24 @@ type Item struct {
 	Judged types.UID
 	// EnsureNamespace creates the namespace on the member if it is absent and the hub may.
 	EnsureNamespace bool
+	// Shared is true for an object that belongs to a set of owners, as content that travels along. Object is then what
+	// content.Prepare returns; the marks of the owners and the other stamps are put on here. Want is what this owner wants of
+	// it: WantDeleted takes its own mark off, and the object goes with the last one; WantOrphaned lets it stay then; WantPresent
+	// only asks for it. Adopt counts where every owner that wants the object says the same. Judged and Intent's order do not
+	// count, Intent.OwnerUID is the owner.
+	Shared bool
+	// Kind of a shared object.
+	Kind render.Kind
+	// Source orders the contents of a shared object: the hub's term, the UID of its object, its resourceVersion as
+	// generation. The newest of all owners' is sent.
+	Source render.Intent
+	// Hold keeps the content of a shared object that is there, for all owners: a release has not come to this one yet.
+	Hold bool
+	// CurrentSource is a fresh (quorum) read of Source; false when the hub's object is gone. For shared objects.
+	CurrentSource func(ctx context.Context) (render.Intent, bool, error)
+	// Gone names those of the owners, by UID, that do not exist on the hub any more, by a fresh (quorum) read. For shared
+	// objects: a mark of an owner that has not posted here counts until it is proven gone.
+	Gone func(ctx context.Context, owners []string) ([]string, error)
 	// StillWanted is a fresh (quorum) read of the owner just before a delete; it must be set for WantDeleted.
 	StillWanted func(ctx context.Context) (bool, error)
 }
@@ -56,7 +74,7 @@ func (i Item) Key() Key {
 
 // equal compares what is wanted.
 func (i Item) equal(other Item) bool {
-	return other.Object != nil && i.Want == other.Want && i.Intent == other.Intent && i.Judged == other.Judged &&
+	return other.Object != nil && i.Want == other.Want && i.Source == other.Source && i.Hold == other.Hold && i.Intent == other.Intent && i.Judged == other.Judged &&
 		i.Adopt == other.Adopt && i.EnsureNamespace == other.EnsureNamespace && reflect.DeepEqual(i.Object.Object, other.Object.Object)
 }
 
@@ -87,6 +105,8 @@ const (
 	StateNamespaceTerminating State = "NamespaceTerminating"
 	// StateKindMissing: the member does not serve the kind.
 	StateKindMissing State = "KindMissing"
+	// StateMissing: what must be there, and is not ours to make, is not there.
+	StateMissing State = "Missing"
 	// StateTerminating: the object is being deleted.
 	StateTerminating State = "Terminating"
 	// StateUnwantedDelete: the owner no longer wants the delete.
@@ -119,6 +139,11 @@ type Outcome struct {
 	Generation int64
 	// WrittenAt is when something was last sent; zero: nothing since the start.
 	WrittenAt time.Time
+	// Marked are the owners, by UID, that a shared object is marked for as we last saw or wrote it, sorted.
+	Marked []string
+	// HeldBy names, sorted, who keeps the content of a shared object as it is while another owner has a newer one; empty when
+	// nothing is held back.
+	HeldBy []string
 	// TookBack are the fields the last apply took back from other managers.
 	TookBack []Taken
 }

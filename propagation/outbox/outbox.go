@@ -56,6 +56,8 @@ type Options struct {
 	Timeout time.Duration
 	// RetryMin and RetryMax bound the wait before the next attempt (500 ms, 1 min), with jitter.
 	RetryMin, RetryMax time.Duration
+	// Relook is how often a shared object that no cache holds is looked at again. Default 2 min.
+	Relook time.Duration
 	// Recheck is how often a frozen, missing or terminating thing is looked at again. Default 5 s.
 	Recheck time.Duration
 }
@@ -75,6 +77,7 @@ func (o Options) withDefaults() Options {
 		{&o.RetryMin, 500 * time.Millisecond},
 		{&o.RetryMax, time.Minute},
 		{&o.Recheck, 5 * time.Second},
+		{&o.Relook, 2 * time.Minute},
 	} {
 		if *d.to == 0 {
 			*d.to = d.def
@@ -100,6 +103,8 @@ type Outbox struct {
 // entry is one object.
 type entry struct {
 	item Item
+	// shares are the items of a shared object by owner; item is then only one of them.
+	shares map[types.UID]Item
 	// posted counts the posts.
 	posted  int64
 	outcome Outcome
@@ -161,7 +166,11 @@ func (o *Outbox) Post(item Item) {
 		e = &entry{outcome: Outcome{State: StatePending, At: o.Clock.Now()}}
 		o.entries[key] = e
 	}
-	if !item.equal(e.item) {
+	before := e.item
+	if item.Shared {
+		before = e.share(item)
+	}
+	if !item.equal(before) {
 		// What was reached for another plan must not look like an answer to this one.
 		e.outcome.State = StatePending
 	}
@@ -183,11 +192,20 @@ func (o *Outbox) queue(member string) *queue {
 	return q
 }
 
-// Withdraw forgets what is wanted of an object; nothing is changed on the member.
+// Withdraw forgets what is wanted of an object; nothing is changed on the member. Of a shared object all owners' wishes are
+// forgotten: see WithdrawShare.
 func (o *Outbox) Withdraw(key Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.drop(key)
+}
+
+// drop needs mu. The queue's memory of failures goes with the entry: a key that is never posted again would stay in it.
+func (o *Outbox) drop(key Key) {
 	delete(o.entries, key)
+	if q := o.queues[key.Member]; q != nil {
+		q.Forget(key)
+	}
 }
 
 // WithdrawOwner forgets everything of an owner.
@@ -195,8 +213,16 @@ func (o *Outbox) WithdrawOwner(owner types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, e := range o.entries {
+		if len(e.shares) > 0 {
+			for uid, i := range e.shares {
+				if i.Owner == owner {
+					o.dropShare(key, uid)
+				}
+			}
+			continue
+		}
 		if e.item.Owner == owner {
-			delete(o.entries, key)
+			o.drop(key)
 		}
 	}
 }

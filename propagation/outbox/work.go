@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,9 @@ func (o *Outbox) work(ctx context.Context, key Key) {
 		return
 	}
 	a := &attempt{outbox: o, key: key, item: e.item, known: e.known, outcome: e.outcome}
+	if len(e.shares) > 0 {
+		a.share(e.shares)
+	}
 	posted := e.posted
 	o.mu.Unlock()
 
@@ -47,7 +51,7 @@ func (o *Outbox) finish(ctx context.Context, key Key, posted int64, a *attempt) 
 	e := o.entries[key]
 	if e == nil {
 		o.mu.Unlock()
-		return
+		return // withdrawn
 	}
 	e.known = a.known
 	changed := !a.outcome.equal(e.outcome)
@@ -62,24 +66,33 @@ func (o *Outbox) finish(ctx context.Context, key Key, posted int64, a *attempt) 
 		e.outcome.UID, e.outcome.Generation = a.outcome.UID, a.outcome.Generation
 		e.outcome.WrittenAt, e.outcome.TookBack = a.outcome.WrittenAt, a.outcome.TookBack
 	}
-	told, owner := o.owners, e.item.Owner
+	told, owners := o.owners, e.owners()
 	q := o.queue(key.Member)
+	o.schedule(q, key, a)
 	o.mu.Unlock()
+	if changed {
+		klog.FromContext(ctx).V(2).Info("Looked at an object of a member", "state", a.outcome.State,
+			"op", a.outcome.Op, "reason", a.outcome.Reason, "message", a.outcome.Message)
+		for _, fn := range told {
+			for _, owner := range owners {
+				fn(owner)
+			}
+		}
+	}
+}
 
+// schedule says when to look again. It needs mu, so that nothing is remembered of a key that is withdrawn meanwhile.
+func (o *Outbox) schedule(q *queue, key Key, a *attempt) {
 	switch a.outcome.State {
-	case StateFailed, StateConflict, StateRefused:
+	case StateFailed, StateConflict, StateRefused, StateMissing:
 		q.AddRateLimited(key)
 	case StateNamespaceMissing, StateNamespaceTerminating, StateKindMissing, StateTerminating:
 		q.Forget(key)
 		q.AddAfter(key, o.Recheck)
 	case StatePending, StateDone, StateMemberNotReady, StateFrozen, StateStopped, StateNotLeading, StateReplan, StateUnwantedDelete:
 		q.Forget(key)
-	}
-	if changed {
-		klog.FromContext(ctx).V(2).Info("Looked at an object of a member", "state", a.outcome.State,
-			"op", a.outcome.Op, "reason", a.outcome.Reason, "message", a.outcome.Message)
-		for _, fn := range told {
-			fn(owner)
+		if a.outcome.State == StateDone && a.uncached {
+			q.AddAfter(key, o.Relook)
 		}
 	}
 }
@@ -92,7 +105,7 @@ func (s State) rests() bool {
 // equal compares all but the time.
 func (a Outcome) equal(b Outcome) bool {
 	return a.State == b.State && a.Op == b.Op && a.Reason == b.Reason && a.Message == b.Message &&
-		a.Intent == b.Intent && a.UID == b.UID && a.Generation == b.Generation && a.WrittenAt.Equal(b.WrittenAt) &&
+		a.Intent == b.Intent && slices.Equal(a.Marked, b.Marked) && slices.Equal(a.HeldBy, b.HeldBy) && a.UID == b.UID && a.Generation == b.Generation && a.WrittenAt.Equal(b.WrittenAt) &&
 		fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
 }
 
@@ -105,6 +118,12 @@ type attempt struct {
 	outcome Outcome
 	// wrote is true once something was sent in this attempt.
 	wrote bool
+	// shares are those of a shared object, in a fixed order; item is then what they want together.
+	shares []Item
+	// gone are owners of marks that are proven gone, strangers those that exist and have not posted.
+	gone, strangers []string
+	// uncached is true when the object was read from the member because no cache can hold it.
+	uncached bool
 }
 
 func (a *attempt) name() types.NamespacedName {
@@ -132,12 +151,16 @@ func (a *attempt) run(ctx context.Context) {
 	if !a.reachable() {
 		return
 	}
+	round := a.round
+	if a.item.Shared {
+		round = a.sharedRound
+	}
 	live, done := a.look(ctx)
 	for range rounds {
 		if done {
 			return
 		}
-		live, done = a.round(ctx, live)
+		live, done = round(ctx, live)
 	}
 	if !done {
 		a.end(StateFailed, "it keeps changing while we look", nil)
@@ -155,7 +178,7 @@ func (a *attempt) reachable() bool {
 		a.known = known{epoch: view.Memory}
 	}
 	for _, k := range view.Kinds {
-		if k.GVK.GroupKind() != a.key.GVK.GroupKind() || view.State != clusters.StateReady {
+		if k.GVK.GroupKind() != a.key.GVK.GroupKind() || view.State != clusters.StateReady || a.item.Shared {
 			continue
 		}
 		if !k.Served {
@@ -178,6 +201,11 @@ func (a *attempt) reachable() bool {
 // lacks or has not caught up with, needs a fresh read.
 func (a *attempt) look(ctx context.Context) (*unstructured.Unstructured, bool) {
 	live, synced := a.outbox.Members.Child(a.key.Member, a.key.GVK, a.name())
+	if !synced && a.item.Shared {
+		// Where the hub may not watch the kind, as where it was joined for a few namespaces, each is read.
+		a.uncached = true
+		return a.read(ctx)
+	}
 	if !synced {
 		return nil, a.end(StateMemberNotReady, "its children are not read yet", nil)
 	}
@@ -204,6 +232,9 @@ func (a *attempt) read(ctx context.Context) (*unstructured.Unstructured, bool) {
 	live, err := a.outbox.Members.Get(ctx, a.key.Member, a.key.GVK, a.name())
 	if apierrors.IsNotFound(err) {
 		return nil, false
+	}
+	if apierrors.IsForbidden(err) && a.item.Shared {
+		return nil, a.end(StateRefused, err.Error()+"; "+remedyRole, err)
 	}
 	if err != nil {
 		return nil, a.failed(err)
@@ -233,6 +264,9 @@ func (a *attempt) round(ctx context.Context, live *unstructured.Unstructured) (*
 }
 
 func (a *attempt) decide(live *unstructured.Unstructured) changeset.Decision {
+	if a.item.Shared {
+		return a.decideShared(live)
+	}
 	d := changeset.Decide(changeset.Input{
 		Want: a.item.Want, Desired: a.item.Object, Live: live, Memory: a.known.memory,
 		HubID: a.outbox.HubID, Intent: a.item.Intent, Adopt: a.item.Adopt,

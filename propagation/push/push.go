@@ -36,6 +36,8 @@ type Members interface {
 type Operation struct {
 	changeset.Decision
 
+	// Kind of an object that is no workload; zero: the workload kind of the object.
+	Kind render.Kind
 	// OwnerUID is whose owner reference OpOrphan takes off.
 	OwnerUID types.UID
 	// At is the time of the orphaned mark.
@@ -55,6 +57,9 @@ func New(members Members, hubID string) *Pusher { return &Pusher{members: member
 // errors (a conflict means: read and decide again), ErrForeign, or errors of Members.
 func (p *Pusher) Do(ctx context.Context, member string, op Operation) (*unstructured.Unstructured, error) {
 	kind, ok := render.KindOf(op.Object.GroupVersionKind())
+	if op.Kind.Resource != "" {
+		kind, ok = op.Kind, true
+	}
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", op.Object.GetKind(), render.ErrUnsupportedKind)
 	}
@@ -162,9 +167,11 @@ func (c call) delete(ctx context.Context) error {
 
 // orphan marks the object and takes our owner reference off it, in one patch.
 func (c call) orphan(ctx context.Context) (*unstructured.Unstructured, error) {
-	meta := map[string]any{
-		"annotations": map[string]any{appsv1alpha1.AnnotationOrphaned: c.op.At.UTC().Format(time.RFC3339)},
+	annotations := map[string]any{appsv1alpha1.AnnotationOrphaned: c.op.At.UTC().Format(time.RFC3339)}
+	for _, name := range c.op.Unmark {
+		annotations[name] = nil
 	}
+	meta := map[string]any{"annotations": annotations}
 	live, err := c.resource.Get(ctx, c.op.Object.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading what is let go: %w", err)
