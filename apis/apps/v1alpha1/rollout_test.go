@@ -164,7 +164,7 @@ topology:
   subsetTemplates: [{clusterSelector: {}}]
   subsets: [{name: a}, {name: b, nodeSelector: {nodeSelectorTerms: []}}]
 updateStrategy: {type: Staged}`, []string{
-			"spec.topology.subsetTemplates", "spec.topology.scheduleStrategy.type",
+			"spec.topology.scheduleStrategy.type",
 			"spec.updateStrategy.type",
 		}},
 	} {

@@ -27,6 +27,8 @@ const (
 	stateNamespaceMissing = "NamespaceMissing"
 	stateNotServed        = "NotServed"
 	stateLeaving          = "Leaving"
+	stateJoining          = "Joining"
+	stateUnselected       = "Unselected"
 	stateStuck            = "Stuck"
 )
 

@@ -3,6 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +21,9 @@ type override struct {
 	Tolerations      []corev1.Toleration      `json:"tolerations,omitempty"`
 	Patch            *runtime.RawExtension    `json:"patch,omitempty"`
 	NodeSelector     *corev1.NodeSelector     `json:"nodeSelector,omitempty"`
+
+	// template is the key of the template of subsets that says so; empty: the list of subsets does.
+	template string
 }
 
 func overrideOf(s *appsv1alpha1.SubsetPlace) override {
@@ -37,15 +42,45 @@ func (o override) empty() bool {
 	return o.NodeSelectorTerm == nil && o.NodeSelector == nil && len(o.Tolerations) == 0 && o.Patch == nil
 }
 
-// content is what a UnitedDeployment revision stores: both parts, so that any subset can be rendered from it.
+// content is what a UnitedDeployment revision stores: both parts, so that any subset can be rendered from it. Selected are
+// the overrides of templates of subsets, by the key of their selector: which members they match is not part of a revision.
 type content struct {
 	Template  appsv1alpha1.SubsetTemplate `json:"template"`
 	Overrides map[string]override         `json:"overrides,omitempty"`
+	Selected  map[string]override         `json:"selected,omitempty"`
 }
 
-// contentOf is the revision of the spec as it is.
-func contentOf(spec *appsv1alpha1.UnitedDeploymentSpec) content {
-	c := content{Template: spec.Template, Overrides: map[string]override{}}
+// of are the overrides of a subset; false when it has none here.
+func (c *content) of(subset string, present override) (override, bool) {
+	if present.template != "" {
+		o, ok := c.Selected[present.template]
+		return o, ok
+	}
+	o, ok := c.Overrides[subset]
+	return o, ok
+}
+
+// all are the distinct overrides that some subset has, the ones of a subset first, in a fixed order.
+func (c *content) all(subset string) []override {
+	out := []override{c.Overrides[subset]}
+	for _, key := range slices.Sorted(maps.Keys(c.Selected)) {
+		out = append(out, c.Selected[key])
+	}
+	if len(c.Selected) > 0 {
+		out = append(out, override{})
+	}
+	return out
+}
+
+// contentOf is the revision of the spec as it is. The first of two templates with one selector is the one that counts.
+func contentOf(spec *appsv1alpha1.UnitedDeploymentSpec, templates []selector) content {
+	c := content{Template: spec.Template, Overrides: map[string]override{}, Selected: map[string]override{}}
+	for i := range templates {
+		t := &templates[i]
+		if _, there := c.Selected[t.key]; !there && !t.changes.empty() {
+			c.Selected[t.key] = t.changes
+		}
+	}
 	for i := range spec.Topology.Subsets {
 		s := &spec.Topology.Subsets[i]
 		if o := overrideOf(&s.SubsetPlace); !o.empty() {
@@ -124,22 +159,27 @@ func (b *book) render(name string, o override) (rendered, error) {
 	return r, nil
 }
 
-// stored is the template of a revision with the overrides that the revision itself has for the subset.
-func (b *book) stored(name, subset string) (rendered, error) {
-	return b.render(name, b.contents[name].Overrides[subset])
-}
-
 // held is what a child carries: its subset revision, and its kind, which is not part of that hash.
 type held struct {
 	revision, kind string
 }
 
 // of finds the template that a child holds, among all revisions, with the overrides stored there or with the present
-// ones.
+// ones. A member that was relabelled holds what another template of subsets made.
 func (b *book) of(names []string, subset string, carries held, present override) (rendered, bool) {
 	for _, name := range names {
-		for _, o := range []override{b.contents[name].Overrides[subset], present} {
-			if r, err := b.render(name, o); err == nil && r.revision == carries.revision && r.kind() == carries.kind {
+		c := b.contents[name]
+		stored, _ := c.of(subset, present)
+		for _, o := range []override{stored, present} {
+			if r, ok := b.carried(name, o, carries); ok {
+				return r, true
+			}
+		}
+	}
+	for _, name := range names {
+		c := b.contents[name]
+		for _, o := range c.all(subset) {
+			if r, ok := b.carried(name, o, carries); ok {
 				return r, true
 			}
 		}
@@ -147,17 +187,30 @@ func (b *book) of(names []string, subset string, carries held, present override)
 	return rendered{}, false
 }
 
+// carried renders a revision with an override; false when that is not what a child carries.
+func (b *book) carried(name string, o override, carries held) (rendered, bool) {
+	r, err := b.render(name, o)
+	return r, err == nil && r.revision == carries.revision && r.kind() == carries.kind
+}
+
 // completed is what a child that does not exist is created from. A subset that never had a child is new: where the
 // completed revision does not know it, its present overrides apply. One that had a child gets what it had, and otherwise
 // what the completed revision says, which is nothing when it does not name the subset.
 func (b *book) completed(name, subset, lastRevision string, present override) (rendered, error) {
-	known, ok := b.contents[name].Overrides[subset]
-	if ok {
+	c := b.contents[name]
+	if known, ok := c.of(subset, present); ok {
 		return b.render(name, known)
 	}
 	withPresent, err := b.render(name, present)
 	if err != nil || lastRevision == "" || withPresent.revision == lastRevision {
 		return withPresent, err
+	}
+	if len(c.Selected) > 0 {
+		for _, o := range c.all(subset) {
+			if r, err := b.render(name, o); err == nil && r.revision == lastRevision {
+				return r, nil
+			}
+		}
 	}
 	return b.render(name, override{})
 }

@@ -49,8 +49,9 @@ func (p *pass) grants() {
 			pl.grantAll()
 		}
 	}
-	p.grantDivided(rest, manual.Partition)
+	p.grantDivided(rest, manual)
 	p.wholeOnly()
+	p.keepGrants()
 	for _, pl := range p.places {
 		switch {
 		case len(p.spoilt) > 0:
@@ -99,14 +100,38 @@ func (p *pass) openRelease() {
 	} else {
 		p.release = was.DeepCopy()
 	}
-	frozen := map[string]int32{}
+	if was == nil || was.Revision != p.target || !p.underWay() {
+		p.freeze()
+		return
+	}
+	// Nobody who comes or goes meanwhile changes what the others are granted: what was frozen stays, of those that left,
+	// too, and who joins takes no part in the division.
+	if p.release.Replicas == nil {
+		p.release.Replicas = map[string]int32{}
+	}
+	older := len(p.release.Order) == 0 // a hub that did not write the order down
 	for _, pl := range p.places {
-		frozen[pl.name] = pl.replicas
-		if n, ok := p.release.Replicas[pl.name]; ok && p.underWay() {
-			frozen[pl.name] = n
+		if _, there := p.release.Replicas[pl.name]; !there {
+			p.release.Replicas[pl.name] = pl.replicas
+		} else if older {
+			p.release.Order = append(p.release.Order, pl.name)
 		}
 	}
+}
+
+// freeze writes down the replicas by which a total is divided. Outside of a release they follow, and the order in which
+// they are divided is written when one begins.
+func (p *pass) freeze() {
+	frozen := make(map[string]int32, len(p.places))
+	order := make([]string, 0, len(p.places))
+	for _, pl := range p.places {
+		frozen[pl.name] = pl.replicas
+		order = append(order, pl.name)
+	}
 	p.release.Replicas = frozen
+	if p.underWay() {
+		p.release.Order = order
+	}
 }
 
 // underWay is true while the target is another revision than the completed one.
@@ -152,17 +177,14 @@ func none(value intstr.IntOrString) bool {
 const hundred = 100
 
 // grantDivided divides manualUpdate.partition over the places that partitions does not name, by their replicas when the
-// release began. A place that has grown since gets no more pods granted than it had then, until its share is 0.
-func (p *pass) grantDivided(rest []*place, total *intstr.IntOrString) {
+// release began. A place that has grown since, or that joined, gets no more pods granted than it had then, until its share
+// is 0. Those that left since keep their share, so that nobody's grant moves with them.
+func (p *pass) grantDivided(rest []*place, manual *appsv1alpha1.ManualUpdate) {
+	total := manual.Partition
 	if len(rest) == 0 || total == nil {
 		return
 	}
-	frozen := make([]int32, len(rest))
-	var sum int32
-	for i, pl := range rest {
-		frozen[i] = p.release.Replicas[pl.name]
-		sum += frozen[i]
-	}
+	names, frozen, sum := p.divided(rest, manual)
 	old, err := partition.Old(total, sum)
 	if err != nil {
 		for _, pl := range rest {
@@ -170,16 +192,71 @@ func (p *pass) grantDivided(rest []*place, total *intstr.IntOrString) {
 		}
 		return
 	}
+	shares := make(map[string]int32, len(names))
 	for i, share := range subset.Divide(old, frozen) {
-		pl := rest[i]
+		shares[names[i]] = share
+	}
+	for _, pl := range rest {
+		share, divided := shares[pl.name]
+		had := int32(0)
 		why := fmt.Sprintf("its share of partition %s is %d", total.String(), share)
-		switch grant := min(frozen[i], pl.replicas) - share; {
-		case share == 0 && (frozen[i] > 0 || old == 0):
+		if divided {
+			had = p.release.Replicas[pl.name]
+		} else {
+			why = fmt.Sprintf("it joined after the release began, and waits until partition %s is 0", total.String())
+		}
+		switch grant := min(had, pl.replicas) - share; {
+		case share == 0 && (had > 0 || old == 0):
 			pl.grantAll()
 		case grant <= 0:
 			pl.hold(why)
 		default:
 			pl.grant, pl.held, pl.why = grant, false, why
+		}
+	}
+}
+
+// divided are the subsets over which a total is divided, with their replicas when the release began, and the sum.
+func (p *pass) divided(rest []*place, manual *appsv1alpha1.ManualUpdate) (names []string, frozen []int32, sum int32) {
+	if p.underWay() {
+		names = slices.DeleteFunc(slices.Clone(p.release.Order), func(name string) bool { _, named := manual.Partitions[name]; return named })
+	} else {
+		for _, pl := range rest {
+			names = append(names, pl.name)
+		}
+	}
+	frozen = make([]int32, len(names))
+	for i, name := range names {
+		frozen[i] = p.release.Replicas[name]
+		sum += frozen[i]
+	}
+	return names, frozen, sum
+}
+
+// keepGrants is for members that are not to be disturbed: while one is being upgraded what it was granted stays as it is,
+// neither more nor less. Going back to the completed revision is no grant.
+func (p *pass) keepGrants() {
+	if !p.underWay() {
+		return
+	}
+	for _, pl := range p.places {
+		why := p.Members[pl.cluster].NoGrants
+		if why == "" {
+			continue
+		}
+		had := int32(0)
+		was := p.was.Release
+		if was != nil && was.Revision == p.target {
+			had = was.Grants[pl.name]
+		}
+		pl.kept = why
+		switch {
+		case had > 0 && had >= p.was.SubsetReplicas[pl.name]:
+			pl.grantAll() // there is no old revision any more that more pods could be of
+		case had <= 0:
+			pl.hold(why)
+		default:
+			pl.grantOld(pl.replicas-had, why)
 		}
 	}
 }
@@ -278,8 +355,15 @@ func (p *pass) settleRelease() {
 		grants[pl.name] = pl.grant
 	}
 	was := p.was.Release
-	if was != nil && was.Revision == p.target && !maps.Equal(was.Grants, grants) {
-		p.release.Epoch = was.Epoch + 1
+	if was != nil && was.Revision == p.target {
+		for _, e := range p.outside() { // for the day they come back
+			if n, ok := was.Grants[e.Name]; ok {
+				grants[e.Name] = n
+			}
+		}
+		if !maps.Equal(was.Grants, grants) {
+			p.release.Epoch = was.Epoch + 1
+		}
 	}
 	p.release.Grants = grants
 	p.status.Release = p.release
@@ -299,6 +383,9 @@ func (p *pass) unknownKeys() []string {
 	known := map[string]bool{}
 	for _, pl := range p.places {
 		known[pl.name] = true
+	}
+	for _, a := range p.asides {
+		known[a.entry.Name] = true
 	}
 	var out []string
 	for key := range manual.Partitions {

@@ -19,24 +19,36 @@ const ConfirmRemoval = appsv1alpha1.ConditionRemovalHeld
 type leaver struct {
 	entry appsv1alpha1.SubsetStatus
 	child *Child
+	// back is true for a subset that a template made and whose removal, as one of several, waits for a person: nothing of
+	// it is moved meanwhile.
+	back bool
 }
 
-// leaving handles subsets that were taken out of the list: each is drained when the others have taken over. More than
-// one at once, when they are a quarter of all or more, or the last one, wait for a person.
-func (p *pass) leaving() {
-	p.findLeavers()
+// holdRemoval decides whether a person is waited for: more than one subset that leaves at once, when they are a quarter of
+// all or more, or the last one.
+func (p *pass) holdRemoval() {
 	names := p.leaverNames()
 	n := len(names)
-	many := n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places)))
 	p.removalOf = "several subsets leave at once"
-	if names := p.withClaims(); !many && len(names) > 0 {
-		p.removalOf = fmt.Sprintf("claims are deleted with the child of %s", quoted(names))
-		many = true
+	if n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places))) && !p.confirmed(names) {
+		p.removal = strings.Join(names, ",")
+		for i := range p.leavers {
+			l := &p.leavers[i]
+			l.back = l.entry.SelectedBy != "" && l.entry.Name == l.entry.Cluster && !named(p.United, l.entry.Name)
+		}
 	}
-	if many && !p.confirmed(names) {
+}
+
+// leaving handles subsets that were taken out of the spec: each is drained when the others have taken over. One whose claims
+// go with it waits for a person, too.
+func (p *pass) leaving() {
+	names := p.leaverNames()
+	if claims := p.withClaims(); p.removal == "" && len(claims) > 0 && !p.confirmed(names) {
+		p.removalOf = fmt.Sprintf("claims are deleted with the child of %s", quoted(claims))
 		p.removal = strings.Join(names, ",")
 	}
 	p.out.DropConfirm = p.usedUp()
+	p.showAsides()
 	var entries []appsv1alpha1.SubsetStatus
 	for i := range p.leavers {
 		if entry, keep := p.leaver(&p.leavers[i]); keep {
@@ -46,6 +58,9 @@ func (p *pass) leaving() {
 	p.status.SubsetStatuses = nil
 	for _, pl := range p.places {
 		p.status.SubsetStatuses = append(p.status.SubsetStatuses, *pl.entry)
+	}
+	for _, a := range p.asides {
+		p.status.SubsetStatuses = append(p.status.SubsetStatuses, a.entry)
 	}
 	p.status.SubsetStatuses = append(p.status.SubsetStatuses, entries...)
 }
@@ -68,10 +83,7 @@ func (p *pass) usedUp() bool {
 
 // findLeavers collects what the status and the members know and the spec does not.
 func (p *pass) findLeavers() {
-	inSpec := map[site]bool{}
-	for _, pl := range p.places {
-		inSpec[site{pl.name, pl.cluster}] = true
-	}
+	inSpec := p.planned()
 	for i := range p.was.SubsetStatuses {
 		s := &p.was.SubsetStatuses[i]
 		if !inSpec[site{s.Name, s.Cluster}] {
@@ -119,9 +131,18 @@ func (p *pass) leaverNames() []string {
 // leaver decides for one; the second result is false when nothing of it is left.
 func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	e := l.entry
-	e.DesiredReplicas, e.Granted, e.Partition = 0, 0, 0
+	if !l.back {
+		e.DesiredReplicas, e.Granted, e.Partition = 0, 0, 0
+	}
+	e.Conditions = nil
 	member, known := p.Members[e.Cluster]
 	switch {
+	case !known && l.back:
+		e.Replicas, e.ReadyReplicas, e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, 0, 0, nil
+		e.State, e.Stale = stateLeaving, false
+		e.Message = fmt.Sprintf("its MemberCluster does not exist any more, like others at once; its %d replicas are placed on the rest when that is confirmed: kubectl underway confirm ud %s -n %s",
+			e.DesiredReplicas, p.United.Name, p.United.Namespace)
+		return e, true
 	case !known:
 		return e, false // its MemberCluster was deleted: the workload stays, out of our hands
 	case member.Settling:
@@ -133,7 +154,7 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 			e.HeardAt = at
 		}
 		e.State = stateLeaving
-		e.Message = fmt.Sprintf("taken out of the list; member %s is not heard from (%s), so its child stays until it is", e.Cluster, member.Problem)
+		e.Message = fmt.Sprintf("%s; member %s is not heard from (%s), so its child stays until it is", l.why(), e.Cluster, member.Problem)
 		return e, true
 	case l.child == nil:
 		return e, e.Workload != "" && p.stillCreating(e)
@@ -147,15 +168,23 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	case p.removal != "":
 		e.Message = fmt.Sprintf("%s: kubectl underway confirm ud %s -n %s", p.removalOf, p.United.Name, p.United.Namespace)
 	case len(waits) > 0:
-		e.Message = "taken out of the list; its child goes when these have taken over: " + quoted(waits)
+		e.Message = l.why() + "; its child goes when these have taken over: " + quoted(waits)
 	default:
-		e.Message = "taken out of the list; its child is being deleted"
+		e.Message = l.why() + "; its child is being deleted"
 		p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: r.Name, kind: r.Kind}, "the subset was taken out of the list and the others have taken over")
 		if d := p.Deliveries[Target{Member: e.Cluster, Kind: r.Kind, Name: r.Name}]; d.Problem != NoProblem {
 			e.Message += ": " + d.Message
 		}
 	}
 	return e, true
+}
+
+// why says what made it leave.
+func (l *leaver) why() string {
+	if l.entry.SelectedBy != "" {
+		return "no template of topology.subsetTemplates selects it"
+	}
+	return "taken out of the list"
 }
 
 // stillCreating is true while what was posted for a subset that has just left may still be on its way.

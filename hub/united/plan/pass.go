@@ -60,8 +60,15 @@ type pass struct {
 	entries  map[site]int
 	children map[site][]*Child
 
+	// selectors are the templates of subsets, shadowed what is said of members that the list of subsets keeps from one.
+	selectors []selector
+	shadowed  []string
+
 	// What was decided on the way.
-	places    []*place
+	places []*place
+	// asides are subsets that the plan leaves as they are; placed are the replicas that stay outside of it.
+	asides    []*aside
+	placed    int32
 	book      *book
 	names     []string
 	target    string
@@ -157,14 +164,17 @@ func (p *pass) allocate() bool {
 		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
-	p.notes = got.Corrections
+	p.notes = append(got.Corrections, p.shadowed...)
 	p.settle(shares, got)
 	return true
 }
 
 // divide is the allocator that the spec asks for.
 func (p *pass) divide(shares []subset.Share) (subset.Allocation, error) {
-	return subset.Allocate(p.United.Spec.Replicas, shares)
+	if p.adaptive() {
+		return p.adapt(shares)
+	}
+	return subset.Allocate(p.toPlace(), shares)
 }
 
 // settle gives every place its replicas. For a moment after an edit no place is given fewer than it had, and numbers that

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -25,6 +26,8 @@ type place struct {
 	grant int32
 	held  bool
 	why   string
+	// kept says why its grant stays what it was, whatever the spec says.
+	kept string
 	// unnamed is true when neither partitions nor partition names it.
 	unnamed bool
 
@@ -42,29 +45,67 @@ type place struct {
 	proven, done bool
 }
 
-// makePlaces lists the places of the plan.
+// makePlaces lists the places of the plan: the list of subsets, in its order, then the members that templates select, by
+// name. What is neither in the plan nor taken out of it by a person is put aside.
 func (p *pass) makePlaces() {
 	for i := range p.United.Spec.Topology.Subsets {
 		s := &p.United.Spec.Topology.Subsets[i]
-		p.addPlace(s.Name, s.Cluster, &s.SubsetPlace)
+		p.places = append(p.places, p.newPlace(s.Name, s.Cluster, &s.SubsetPlace, overrideOf(&s.SubsetPlace)))
 	}
+	p.selectMembers()
+	p.setAside()
+	p.findLeavers()
+	p.holdRemoval()
+	p.countPlaced()
 }
 
-func (p *pass) addPlace(name, cluster string, written *appsv1alpha1.SubsetPlace) {
-	pl := &place{name: name, cluster: cluster, written: written, present: overrideOf(written)}
+func (p *pass) newPlace(name, cluster string, written *appsv1alpha1.SubsetPlace, present override) *place {
+	pl := &place{name: name, cluster: cluster, written: written, present: present}
 	pl.old, pl.known = p.entryOf(name, cluster)
+	pl.old.SelectedBy = present.template
 	p.childrenOf(pl)
-	p.places = append(p.places, pl)
+	return pl
 }
 
-// shares are what the places ask for, in their order.
+// shares are what the places ask for, in their order. A percent is one of all replicas, also of those that are placed
+// elsewhere already.
 func (p *pass) shares() []subset.Share {
 	out := make([]subset.Share, len(p.places))
 	for i, pl := range p.places {
 		w := pl.written
-		out[i] = subset.Share{Name: pl.name, Replicas: w.Replicas, Min: w.MinReplicas, Max: w.MaxReplicas, Last: p.last(pl)}
+		out[i] = subset.Share{
+			Name: pl.name, Last: p.last(pl),
+			Replicas: p.ofAll(w.Replicas), Min: p.ofAll(w.MinReplicas), Max: p.ofAll(w.MaxReplicas),
+		}
 	}
 	return out
+}
+
+// ofAll turns a percent of all replicas into a number where not all are there to be divided.
+func (p *pass) ofAll(v *intstr.IntOrString) *intstr.IntOrString {
+	if p.placed == 0 || p.United.Spec.Replicas == nil || v == nil || v.Type == intstr.Int {
+		return v
+	}
+	got, err := subset.Allocate(p.United.Spec.Replicas, []subset.Share{{Replicas: v}, {}})
+	if err != nil {
+		return v // the allocator says what is wrong with it
+	}
+	return new(intstr.FromInt32(got.Replicas[0]))
+}
+
+// toPlace is the total that is divided over the places: what is left of the replicas when those that stay with subsets
+// outside of the plan are taken off. Nil: the sum of what the places name, or 1.
+func (p *pass) toPlace() *int32 {
+	all := p.United.Spec.Replicas
+	switch {
+	case p.placed == 0:
+		return all
+	case all != nil:
+		return new(max(0, *all-p.placed))
+	case slices.ContainsFunc(p.places, func(pl *place) bool { return pl.written.Replicas != nil && pl.written.Replicas.Type == intstr.Int }):
+		return nil
+	}
+	return new(int32(0)) // the one replica of an object that says nothing
 }
 
 // last is what the place was allotted last: as stored, or else what its child says.

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ import (
 func (p *pass) read() bool {
 	spec := &p.United.Spec
 	p.invalid = append(p.invalid, spec.Problems()...)
+	templates, invalid := readSelectors(spec.Topology.SubsetTemplates)
+	p.selectors, p.invalid = templates, append(p.invalid, invalid...)
 	p.unacted = spec.NotActedOn()
 	if len(p.invalid) > 0 {
 		return false
@@ -42,7 +45,7 @@ func (p *pass) refuse() {
 
 // revisions finds or makes the revision of the spec.
 func (p *pass) revisions() bool {
-	raw, err := json.Marshal(contentOf(&p.United.Spec))
+	raw, err := json.Marshal(contentOf(&p.United.Spec, p.selectors))
 	if err != nil {
 		p.invalid = append(p.invalid, "spec.template: "+err.Error())
 		return false
@@ -125,17 +128,19 @@ func (p *pass) trim(names []string) {
 }
 
 // holds is true when some subset rendered from the revision, with the overrides stored there or with the present ones,
-// is among the subset revisions held: the same that holdChild looks for.
+// is among the subset revisions held: the same that holdChild looks for. Subsets that are not in the plan hold, too.
 func (p *pass) holds(name string, held map[string]bool) bool {
+	c := p.book.contents[name]
+	all := append(c.all(""), slices.Collect(maps.Values(c.Overrides))...)
 	for _, pl := range p.places {
-		if r, err := p.book.stored(name, pl.name); err == nil && held[r.revision] {
-			return true
-		}
-		if r, err := p.book.render(name, pl.present); err == nil && held[r.revision] {
-			return true
+		if !pl.present.empty() {
+			all = append(all, pl.present)
 		}
 	}
-	return false
+	return slices.ContainsFunc(all, func(o override) bool {
+		r, err := p.book.render(name, o)
+		return err == nil && held[r.revision]
+	})
 }
 
 // renderTargets renders the target revision for every place.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -44,7 +45,11 @@ type world struct {
 // member is one cluster.
 type member struct {
 	name     string
-	down     bool
+	labels   map[string]string
+	deleting bool
+	// noGrants says why nothing new may be granted there, notAllowed why it takes no workloads.
+	noGrants, notAllowed string
+	down                 bool
 	heard    time.Time
 	agentOff bool
 	problem  Problem
@@ -135,7 +140,10 @@ func (w *world) observe() Observation {
 		if !m.down {
 			m.heard = w.now
 		}
-		o.Members[name] = Member{Ready: !m.down, Problem: "Unreachable", HeardAt: m.heard}
+		o.Members[name] = Member{
+			Ready: !m.down, Problem: "Unreachable", HeardAt: m.heard, Labels: m.labels, Deleting: m.deleting,
+			NoGrants: m.noGrants, NotAllowed: m.notAllowed,
+		}
 		children := m.children
 		if m.shown != nil {
 			children = m.shown
@@ -501,8 +509,19 @@ func shuffled[V any](r *rand.Rand, in []V) []V {
 
 func rawJSON(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 
-// withPresent is true for the completed template with the overrides that a new subset has now.
+// withPresent is true for the completed template with the overrides that a new subset has now, and for one with the
+// overrides that some template of subsets has.
 func (w *world) withPresent(b *book, name, subset, rev string) bool {
+	templates, _ := readSelectors(w.ud.Spec.Topology.SubsetTemplates)
+	overrides := slices.Collect(maps.Values(b.contents[name].Selected))
+	for i := range templates {
+		overrides = append(overrides, templates[i].changes)
+	}
+	for _, o := range overrides {
+		if r, err := b.render(name, o); err == nil && r.revision == rev {
+			return true
+		}
+	}
 	for i := range w.ud.Spec.Topology.Subsets {
 		if s := &w.ud.Spec.Topology.Subsets[i]; s.Name == subset && w.everCompleted[name] {
 			r, err := b.render(name, overrideOf(&s.SubsetPlace))
@@ -518,7 +537,7 @@ func (w *world) stillWanted(p Push) bool {
 	if w.ud.DeletionTimestamp != nil {
 		return true
 	}
-	if !slices.ContainsFunc(w.ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Name == p.Subset && s.Cluster == p.Member }) {
+	if Leaves(w.ud, p.Subset, p.Member, w.members[p.Member].labels) {
 		return true
 	}
 	if p.After == nil || !slices.Equal(KindsOf([]appsv1alpha1.SubsetTemplate{w.ud.Spec.Template}), []string{p.After.Kind}) {
