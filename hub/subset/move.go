@@ -5,7 +5,7 @@ import "slices"
 // Standing is where one subset is on its way to what it is to have.
 type Standing struct {
 	// Last is what it was allotted last, Ready how many of its pods are ready, Awaited how many of those that were moved to
-	// it were not ready when it was looked at last.
+	// it were not ready when it was looked at last; all of Last for a subset that has just lost its mark or come back.
 	Last, Ready, Awaited int32
 	// Steady is true for a subset that replicas may go back to or be taken from: it answers and is not marked.
 	Steady bool

@@ -97,15 +97,16 @@ func TestMoves(t *testing.T) {
 			if !f.marked[i] && rapid.Bool().Draw(t, "mark") {
 				f.marked[i] = true
 				f.room[i] = rapid.Int32Range(0, f.at[i].Ready).Draw(t, "room")
+				f.at[i].Ready = f.room[i]
 			} else {
-				f.marked[i], f.room[i] = false, sum
+				f.unmark(i)
 			}
 			for range rapid.IntRange(0, 6).Draw(t, "steps") {
 				f.step(t)
 			}
 		}
 		for i := range f.marked {
-			f.marked[i], f.room[i] = false, sum
+			f.unmark(i)
 		}
 		for range 200 {
 			if !f.step(t) {
@@ -145,6 +146,14 @@ func fleetOf(t *rapid.T, n int, sum int32) *fleet {
 		f.at[i] = Standing{Last: r, Ready: r}
 	}
 	return f
+}
+
+// unmark: all that a subset which comes back is allotted is awaited.
+func (f *fleet) unmark(i int) {
+	if f.marked[i] {
+		f.at[i].Awaited = f.at[i].Last
+	}
+	f.marked[i], f.room[i] = false, f.sum
 }
 
 func (f *fleet) allocate(t *rapid.T) []int32 {
