@@ -59,6 +59,7 @@ func (a *attempt) act(ctx context.Context, d changeset.Decision) (*unstructured.
 		return a.refused(ctx, d, err)
 	}
 	klog.FromContext(ctx).Info("Wrote to a member", "op", d.Op, "reason", d.Reason, "message", d.Message)
+	a.outbox.countWrite(a.key.Member, d.Op)
 	a.wrote, a.outcome.WrittenAt, a.outcome.TookBack = true, now, nil
 	switch d.Op {
 	case changeset.OpDelete:

@@ -93,6 +93,7 @@ type Outbox struct {
 	mu      sync.Mutex
 	entries map[Key]*entry
 	queues  map[string]*queue
+	tallies map[string]*Tally
 	stops   []StopReason
 	owners  []func(types.NamespacedName)
 	onStop  []func()
@@ -126,7 +127,7 @@ type known struct {
 
 // New returns an outbox that sends nothing before Start. It subscribes to the members, so call it before their Start.
 func New(opts Options) *Outbox {
-	o := &Outbox{Options: opts.withDefaults(), entries: map[Key]*entry{}, queues: map[string]*queue{}}
+	o := &Outbox{Options: opts.withDefaults(), entries: map[Key]*entry{}, queues: map[string]*queue{}, tallies: map[string]*Tally{}}
 	o.Members.Subscribe(o.heard)
 	return o
 }
@@ -184,7 +185,7 @@ func (o *Outbox) queue(member string) *queue {
 	q := o.queues[member]
 	if q == nil {
 		q = newQueue(o.Options)
-		o.queues[member] = q
+		o.queues[member], o.tallies[member] = q, newTally()
 		if o.begin != nil {
 			o.begin(q)
 		}
@@ -239,6 +240,7 @@ func (o *Outbox) WithdrawMember(member string) {
 	if q := o.queues[member]; q != nil {
 		q.ShutDown()
 		delete(o.queues, member)
+		delete(o.tallies, member)
 	}
 }
 

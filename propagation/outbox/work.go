@@ -54,6 +54,7 @@ func (o *Outbox) finish(ctx context.Context, key Key, posted int64, a *attempt) 
 		return // withdrawn
 	}
 	e.known = a.known
+	o.countRefusal(key.Member, e.outcome.State, a.outcome.State)
 	changed := !a.outcome.equal(e.outcome)
 	if e.posted == posted {
 		if !changed {
