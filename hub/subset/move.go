@@ -4,8 +4,8 @@ import "slices"
 
 // Standing is where one subset is on its way to what it is to have.
 type Standing struct {
-	// Last is what it was allotted last, Ready how many of its pods are ready, Awaited how many of those that were moved to
-	// it were not ready when it was looked at last; all of Last for a subset that has just lost its mark or come back.
+	// Last is what it was allotted last, Ready how many of its pods are ready, Awaited how many of those that were added
+	// to it were not ready when it was looked at last; all of Last for a subset that has just lost its mark or come back.
 	Last, Ready, Awaited int32
 	// Steady is true for a subset that replicas may go back to or be taken from: it answers and is not marked.
 	Steady bool
@@ -43,33 +43,35 @@ func Return(targets, preferred []int32, at []Standing, budget int32) bool {
 	return want > left
 }
 
-// Hold makes before it breaks: of what the targets take away, as much stays where it is as has been moved elsewhere and is
-// not ready there. It returns what each subset is allotted now, and how many pods of each are awaited.
+// Hold makes before it breaks: of what the targets take away, as much stays where it is as has been added elsewhere and is
+// not ready there yet, pods that are ready first. It returns what each subset is allotted now, and how many pods of each are
+// awaited.
 //
-// A total that falls is obeyed at once: it moves nothing, so nothing is awaited.
+// A total that falls is obeyed at once where nothing was added: pods that were never moved are not awaited.
 func Hold(targets []int32, at []Standing) (replicas, awaits []int32) {
 	replicas, awaits = slices.Clone(targets), make([]int32, len(at))
-	var moved, held int32
+	var held int32
 	for i := range at {
-		moved += max(at[i].Last-targets[i], 0)
-	}
-	for i := range at {
-		n := min(max(targets[i]-at[i].Last, 0), moved)
-		moved -= n
 		s := at[i]
-		s.Awaited += n
+		s.Awaited += max(targets[i]-s.Last, 0)
 		awaits[i] = awaited(targets[i], s)
 		held += awaits[i]
 	}
-	for i := range at {
-		n := min(max(at[i].Last-targets[i], 0), held)
+	keep := func(i int, most int32) {
+		n := min(max(most-replicas[i], 0), held)
 		held -= n
 		replicas[i] += n
+	}
+	for i := range at {
+		keep(i, min(at[i].Ready, at[i].Last)) // pods that are ready before those that wait
+	}
+	for i := range at {
+		keep(i, at[i].Last)
 	}
 	return replicas, awaits
 }
 
-// awaited is how many of those that were moved to a subset are not ready there.
+// awaited is how many of those that were added to a subset are not ready there.
 func awaited(target int32, s Standing) int32 {
 	return max(min(s.Awaited, target-s.Ready), 0)
 }

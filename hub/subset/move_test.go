@@ -35,7 +35,7 @@ func TestHold(t *testing.T) {
 			[]int32{2, 0}, []Standing{{Last: 5}, {Last: 5}}, []int32{2, 0}, []int32{0, 0},
 		},
 		"a total that rises takes nothing away": {
-			[]int32{5, 5}, []Standing{{Last: 2}, {Last: 0}}, []int32{5, 5}, []int32{0, 0},
+			[]int32{5, 5}, []Standing{{Last: 2}, {Last: 0}}, []int32{5, 5}, []int32{3, 5},
 		},
 	}
 	for name, tc := range cases {
