@@ -269,7 +269,7 @@ func (j *orderJudge) moved(p *pass, was *corev1.Pod, n slots) {
 // overtakes: no available pod moves while a higher available one is left on another build. The requests of a pass are sent
 // together, so the whole pass is judged, and none of which some were lost.
 func (j *orderJudge) overtakes(p *pass, n slots) error {
-	if p.faulty || p.ends >= 0 || j.a.quota {
+	if p.faulty || p.ends >= 0 {
 		return nil
 	}
 	touched := func(name string) bool {
@@ -292,10 +292,6 @@ func (j *orderJudge) onBuild(p *pass, made *corev1.Pod) {
 		return
 	}
 	if p.ordered.Status.CurrentRevision == "" && build == j.first {
-		return
-	}
-	if slotsOf(p.ordered).partition == 0 {
-		// Everything is granted; a pod that goes and what takes its place may both be there for a while.
 		return
 	}
 	count := 0

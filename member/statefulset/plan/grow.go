@@ -47,8 +47,8 @@ func (s *scaling) grow() {
 		}
 		missing--
 		tries++
-		fresh := s.updates(position, c)
-		if s.create(ordinal, fresh) {
+		fresh, next := s.updates(position, c)
+		if !next && s.create(ordinal, fresh) {
 			c.add(position, int64(s.Intent.Partition), fresh)
 		}
 		if !s.Strategy.Parallel {

@@ -238,6 +238,8 @@ type counts struct {
 	old, fresh, high int64
 	// departing are pods of the update revision that are to go and are still there: they run it until they are gone.
 	departing int64
+	// going are those that this pass deletes: they are there until they are, and a request may be lost.
+	going int64
 }
 
 func (c *counts) add(position, partition int64, fresh bool) {
@@ -258,7 +260,9 @@ func (s *scaling) staying() counts {
 		switch {
 		case m.stays():
 			c.add(m.position, int64(s.Intent.Partition), m.fresh)
-		case m.updated && !m.deleted:
+		case m.updated && m.deleted:
+			c.going++
+		case m.updated:
 			c.departing++
 		}
 	}
@@ -267,13 +271,14 @@ func (s *scaling) staying() counts {
 
 // updates reports whether a new pod at that position comes at the update revision. In order the position says it, and the
 // number of pods that are there already as well: a slot may have another position (reserveOrdinals), and a grant is never exceeded.
-// Unordered the number of old pods alone does.
-func (s *scaling) updates(position int64, c counts) bool {
-	granted := c.fresh+c.departing < int64(s.Intent.Grant())
+// Unordered the number of old pods alone does. It comes in the next pass where it takes the place of a pod that goes in this one.
+func (s *scaling) updates(position int64, c counts) (fresh, next bool) {
+	room := int64(s.Intent.Grant()) - c.fresh - c.departing
+	fresh = room > 0 && position >= int64(s.Intent.Partition)
 	if s.Strategy.Unordered {
-		return granted && c.old >= int64(s.Intent.Partition)
+		fresh = room > 0 && c.old >= int64(s.Intent.Partition)
 	}
-	return granted && position >= int64(s.Intent.Partition)
+	return fresh, fresh && room <= c.going && s.Intent.Update.Name != s.Intent.Current.Name
 }
 
 // absentNew is how many of the pods that are missing after this pass will come at the update revision; c counts those that
