@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/hub/united/plan"
+	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/feedback"
 )
 
@@ -90,16 +92,27 @@ func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, p *p
 			ending, err := r.ending(ctx, ud)
 			return err == nil && ending == plan.EndingDelete, err
 		}
-		if !slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool {
-			return s.Name == subset && s.Cluster == member
-		}) {
-			return true, nil
+		if leaves, err := r.leaves(ctx, ud, subset, member); err != nil || leaves {
+			return leaves, err
 		}
 		if after == nil || !slices.Equal(plan.KindsOf([]appsv1alpha1.SubsetTemplate{ud.Spec.Template}), []string{after.Kind}) {
 			return false, nil
 		}
 		return r.tookOver(ctx, owner.Namespace, after)
 	}
+}
+
+// leaves is true when the spec has no place for the child of a subset, by a fresh read of what its templates select. The
+// child of a MemberCluster that is gone is out of our hands.
+func (r *Reconciler) leaves(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, subset, member string) (bool, error) {
+	if member == clusters.Local || len(ud.Spec.Topology.SubsetTemplates) == 0 {
+		return plan.Leaves(ud, subset, member, nil), nil
+	}
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {
+		return false, wrap("reading the MemberCluster", client.IgnoreNotFound(err))
+	}
+	return plan.Leaves(ud, subset, member, mc.Labels), nil
 }
 
 // tookOver reads the child that has taken over, from its member.

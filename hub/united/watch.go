@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,6 +20,8 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/hub/bell"
+	"github.com/underway-dev/underway/hub/united/plan"
+	"github.com/underway-dev/underway/propagation/clusters"
 )
 
 // SetupWithManager adds the controller. ring wakes it from outside: with a name one object, without any all of them.
@@ -28,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, ring *bell.Bell, workers
 		For(&appsv1alpha1.UnitedDeployment{}).
 		Owns(&appsv1.ControllerRevision{}).
 		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofMember),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, grantsChanged()))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(ring).
@@ -36,12 +39,26 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, ring *bell.Bell, workers
 		Complete(r)
 }
 
-// Concerned are the objects that have something on a member: by spec or by status. An empty name means all.
+// Concerned are the objects that have, or are to have, something on a member: by spec, by status, or because a template of
+// subsets selects it. An empty name is the hub's own cluster.
 func (r *Reconciler) Concerned(ctx context.Context, member string) []reconcile.Request {
-	return r.list(ctx, func(ud *appsv1alpha1.UnitedDeployment) bool {
-		return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Cluster == member }) ||
-			slices.ContainsFunc(ud.Status.SubsetStatuses, func(s appsv1alpha1.SubsetStatus) bool { return s.Cluster == member })
-	})
+	mc := &fleetv1alpha1.MemberCluster{}
+	mc.Name = member
+	if member != clusters.Local {
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: member}, mc); client.IgnoreNotFound(err) != nil {
+			klog.FromContext(ctx).Error(err, "Reading a MemberCluster failed", "MemberCluster", klog.KRef("", member))
+		}
+	}
+	return r.ofMember(ctx, mc)
+}
+
+// grantsChanged lets through what opens or closes a member for grants.
+func grantsChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*fleetv1alpha1.MemberCluster)
+		now, okNow := e.ObjectNew.(*fleetv1alpha1.MemberCluster)
+		return ok && okNow && was.NoNewGrants() != now.NoNewGrants()
+	}}
 }
 
 // Everyone are all objects.
@@ -49,8 +66,14 @@ func (r *Reconciler) Everyone(ctx context.Context) []reconcile.Request {
 	return r.list(ctx, func(*appsv1alpha1.UnitedDeployment) bool { return true })
 }
 
+// ofMember is asked with the labels as they were and as they are: who leaves concerns an object, too.
 func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.Concerned(ctx, obj.GetName())
+	member := obj.GetName()
+	return r.list(ctx, func(ud *appsv1alpha1.UnitedDeployment) bool {
+		return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Cluster == member }) ||
+			slices.ContainsFunc(ud.Status.SubsetStatuses, func(s appsv1alpha1.SubsetStatus) bool { return s.Cluster == member }) ||
+			(member != clusters.Local && plan.Selects(ud, obj.GetLabels()))
+	})
 }
 
 func (r *Reconciler) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {

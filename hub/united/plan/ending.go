@@ -30,11 +30,14 @@ func (p *pass) end() {
 		want, because = WantOrphaned, "the UnitedDeployment goes and its children stay"
 	}
 	var waits []string
+	busy := map[string]bool{}
 	for _, t := range p.everyChild() {
 		if why := p.endOne(t, want, because); why != "" {
 			waits = append(waits, why)
+			busy[t.member] = true
 		}
 	}
+	waits = append(waits, p.travelEnd(want, busy)...)
 	slices.Sort(waits)
 	waits = slices.Compact(waits)
 	switch {
@@ -59,7 +62,7 @@ type ended struct {
 // everyChild lists what the status, the spec and the members know, sorted by member, name and kind. A create may be on
 // its way of any kind that the object has had.
 func (p *pass) everyChild() []ended {
-	seen := map[Target]ended{}
+	seen, kinds := map[Target]ended{}, p.everyKind()
 	add := func(e ended) {
 		e.name = cmp.Or(e.name, render.ChildName(p.United.Name, e.subset))
 		e.kind = cmp.Or(e.kind, KindName(render.CloneSet()))
@@ -69,12 +72,21 @@ func (p *pass) everyChild() []ended {
 	}
 	for i := range p.was.SubsetStatuses {
 		e := &p.was.SubsetStatuses[i]
+		if e.State == stateJoining {
+			continue // its grant is stored before anything of it is pushed, and there is none
+		}
+		if e.SelectedBy != "" && e.Workload == "" {
+			for _, kind := range kinds {
+				add(ended{member: e.Cluster, subset: e.Name, kind: kind})
+			}
+			continue
+		}
 		add(ended{member: e.Cluster, subset: e.Name, name: e.Workload, kind: e.Kind, known: e.Workload != ""})
 	}
 	for i := range p.United.Spec.Topology.Subsets {
 		e := &p.United.Spec.Topology.Subsets[i]
 		old, _ := p.entryOf(e.Name, e.Cluster)
-		for _, kind := range p.everyKind() {
+		for _, kind := range kinds {
 			name := old.Workload
 			if !sameKind(old.Kind, kind) {
 				name = ""

@@ -93,6 +93,12 @@ func drains(templates []selector, key string) bool {
 	return !slices.ContainsFunc(templates, func(s selector) bool { return !s.drain })
 }
 
+// Selects is true when a template of ud selects a member with these labels. What cannot be read selects nothing.
+func Selects(ud *appsv1alpha1.UnitedDeployment, of map[string]string) bool {
+	templates, _ := readSelectors(ud.Spec.Topology.SubsetTemplates)
+	return firstMatch(templates, of, false) != nil
+}
+
 // Leaves is true when the spec of ud has no place for the child of a subset on a member: what a delete needs to be true
 // still, by a fresh read of both. of are the labels of the MemberCluster. What cannot be read leaves nothing.
 func Leaves(ud *appsv1alpha1.UnitedDeployment, subset, cluster string, of map[string]string) bool {

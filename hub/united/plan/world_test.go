@@ -50,10 +50,10 @@ type member struct {
 	// noGrants says why nothing new may be granted there, notAllowed why it takes no workloads.
 	noGrants, notAllowed string
 	down                 bool
-	heard    time.Time
-	agentOff bool
-	problem  Problem
-	children map[string]*cloneSet
+	heard                time.Time
+	agentOff             bool
+	problem              Problem
+	children             map[string]*cloneSet
 	// shown is what the hub's cache has; nil: what is there.
 	shown map[string]*cloneSet
 }
