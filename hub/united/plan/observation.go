@@ -34,6 +34,8 @@ type Observation struct {
 	Pods map[Target][]Pod
 	// Deliveries say what became of what was posted.
 	Deliveries map[Target]Delivery
+	// Travel is what is known of the objects that travel along.
+	Travel Travel
 	// Ending says what a deletion means; it is looked at only when the object is being deleted.
 	Ending Ending
 	// GenerationSeenAt is when this process first saw the present generation.
@@ -169,6 +171,8 @@ type Decision struct {
 	Trim             []string
 	// Pushes are all that is wanted; what was wanted before and is not here is withdrawn, unless Keep is set.
 	Pushes []Push
+	// Contents are all that is wanted of objects that travel along; what was wanted before and is not here is withdrawn.
+	Contents []Content
 	// Keep leaves what was posted as it is: the spec's template is not decided about yet, or is refused.
 	Keep bool
 	// Ask is what is to be known of the target's templates before its release opens; nil: nothing.

@@ -120,6 +120,7 @@ func (p *pass) plan() {
 	for _, pl := range p.places {
 		p.place(pl)
 	}
+	p.travel()
 	p.leaving()
 	p.complete()
 	p.summarise()
