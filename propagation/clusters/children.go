@@ -39,7 +39,7 @@ func newChildren(kind render.Kind, changed func(*unstructured.Unstructured), fil
 				return nil, nil
 			}
 			return []string{owner.String()}, nil
-		}}),
+		}, markIndex: marksOf}),
 		kind:    kind,
 		changed: changed,
 		filled:  filled,
