@@ -104,7 +104,10 @@ func (r *Reconciler) writeRevisions(ctx context.Context, ud *appsv1alpha1.United
 	if d.Renumber != nil {
 		c := &appsv1.ControllerRevision{}
 		c.Namespace, c.Name = ud.Namespace, d.Renumber.Name
-		patch := fmt.Appendf(nil, `{"revision":%d}`, d.Renumber.Number)
+		patch, err := renumbering(ud, d.Renumber)
+		if err != nil {
+			return err
+		}
 		if err := r.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return fmt.Errorf("renumbering revision %s: %w", d.Renumber.Name, err)
 		}
@@ -117,7 +120,8 @@ func (r *Reconciler) createRevision(ctx context.Context, ud *appsv1alpha1.United
 	c := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: s.Name, Namespace: ud.Namespace,
-			Labels: map[string]string{appsv1alpha1.LabelOwnerUID: string(ud.UID)},
+			Labels:      map[string]string{appsv1alpha1.LabelOwnerUID: string(ud.UID)},
+			Annotations: revisionNotes(ud),
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(ud, appsv1alpha1.GroupVersion.WithKind("UnitedDeployment")),
 			},

@@ -85,6 +85,11 @@ const (
 	// LabelOwnerUID is on the hub's own ControllerRevisions: the UID of their UnitedDeployment. One that has the label and
 	// no owner reference was let go by the garbage collector: somebody deleted the owner with --cascade=orphan.
 	LabelOwnerUID = "fleet.underway.dev/owner-uid"
+	// AnnotationSubsets is on the hub's own ControllerRevisions: the names of the subsets that the spec had then, joined by
+	// commas. `kubectl underway undo` leaves the overrides of a newer subset alone.
+	AnnotationSubsets = "fleet.underway.dev/subsets"
+	// AnnotationChangeCause is Kubernetes' own: why a change was made. It is copied to the revision that the change makes.
+	AnnotationChangeCause = "kubernetes.io/change-cause"
 	// FinalizerChildren holds a UnitedDeployment until its children are gone or let go.
 	FinalizerChildren = "fleet.underway.dev/children"
 	// LabelPartOf with the value PartOf is on the CRDs we installed; others' CRDs are never written.
