@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/underway-dev/underway/propagation/content"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 const markIndex = "mark"
@@ -38,4 +39,14 @@ func (f *Fleet) Marked(name string, gvk schema.GroupVersionKind, owner types.UID
 		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 	})
 	return out, true
+}
+
+// kindOf finds one of the fleet's kinds by its group and kind, whatever the version.
+func (f *Fleet) kindOf(gvk schema.GroupVersionKind) (render.Kind, bool) {
+	for _, k := range f.kinds {
+		if k.GVK.GroupKind() == gvk.GroupKind() {
+			return k, true
+		}
+	}
+	return render.KindOf(gvk)
 }

@@ -105,7 +105,7 @@ func (f *Fleet) resource(name string, gvk schema.GroupVersionKind) (*member, dyn
 	if err != nil {
 		return nil, nil, err
 	}
-	k, ok := render.KindOf(gvk)
+	k, ok := f.kindOf(gvk)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w", gvk.GroupKind(), render.ErrUnsupportedKind)
 	}
