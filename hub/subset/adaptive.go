@@ -7,7 +7,7 @@ import "math"
 // what is ready there. With reserve the pods that cannot be scheduled are kept, and later subsets get temporary
 // substitutes for them; the sum is then above the total by as much.
 //
-// A share that is Lost keeps Last and counts for nothing: all of the total is divided over the others.
+// A share that is Lost keeps Last, or the total if that is less, and counts for nothing: all of the total is divided over the others.
 func AllocateAdaptive(total *int32, shares []Share, reserve bool) (Allocation, error) {
 	wishes, err := parseShares(shares)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *result) adaptiveRooms(wishes []wish, shares []Share, reserve bool) []ro
 		s := &shares[i]
 		switch last := int64(max(s.Last, 0)); {
 		case s.Lost:
-			rooms[i] = room{floor: last, fixed: true}
+			rooms[i] = room{floor: min(last, r.total), fixed: true}
 		case reserve:
 			rooms[i] = reserved(s, floor, ceiling)
 		default:

@@ -227,7 +227,7 @@ func TestAdaptiveProperties(t *testing.T) {
 		for i, n := range got.Replicas {
 			s := &shares[i]
 			if s.Lost {
-				if n != s.Last {
+				if n != min(s.Last, sum) {
 					t.Fatalf("%s is lost and gets %d of %d", s.Name, n, s.Last)
 				}
 				continue

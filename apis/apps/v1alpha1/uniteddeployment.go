@@ -366,6 +366,15 @@ type SubsetStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// Condition types of a subset.
+const (
+	// ConditionSchedulable is False while a subset is given no more pods because it could not place some (type Adaptive).
+	ConditionSchedulable = "Schedulable"
+	// ConditionReachable is False while a subset's member is not heard from, or comes back, and others may stand in for it
+	// (type Adaptive with unreachableSeconds). Ours.
+	ConditionReachable = "Reachable"
+)
+
 // Words of the enumerations above. The empty word means the first of each.
 const (
 	// ScheduleFixed keeps replicas where they are.

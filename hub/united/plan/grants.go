@@ -50,6 +50,7 @@ func (p *pass) grants() {
 		}
 	}
 	p.grantDivided(rest, manual)
+	p.capMoved()
 	p.wholeOnly()
 	p.keepGrants()
 	for _, pl := range p.places {

@@ -32,6 +32,8 @@ type Observation struct {
 	Checks  []check.Result
 	// Pods are those of children that have been short of ready pods for a while with nothing moving; see Short.
 	Pods map[Target][]Pod
+	// Waiting are the pods of children whose replicas may move; see Scarce. A child whose pods were not read is not in it.
+	Waiting map[Target][]Waiting
 	// Deliveries say what became of what was posted.
 	Deliveries map[Target]Delivery
 	// Travel is what is known of the objects that travel along.

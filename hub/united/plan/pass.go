@@ -175,6 +175,9 @@ func (p *pass) divide(shares []subset.Share) (subset.Allocation, error) {
 	if p.adaptive() {
 		return p.adapt(shares)
 	}
+	if p.adaptive() {
+		return p.adapt(shares)
+	}
 	return subset.Allocate(p.toPlace(), shares)
 }
 

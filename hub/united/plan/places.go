@@ -41,6 +41,9 @@ type place struct {
 	old    appsv1alpha1.SubsetStatus
 	known  bool
 
+	// awaited are the replicas added here that are not ready, born those added while pods of it are reserved (Adaptive).
+	awaited, born int32
+
 	// proven is true when the child runs what it was granted; done when the release is finished here.
 	proven, done bool
 }
