@@ -2,103 +2,163 @@ package united
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/hub/united/plan"
 )
 
-// short is what is remembered of a child that is short of ready pods.
+// short is what is remembered of a child whose pods are looked at.
 type short struct {
 	// mark was first seen at since; a change of it means that something moves.
 	mark  string
 	since time.Time
-	// pods were read at readAt.
-	readAt time.Time
-	pods   []plan.Pod
+	// look is under way; nil: none. The last one was begun at lookedAt, and found pods if known.
+	look     *look
+	lookedAt time.Time
+	pods     []corev1.Pod
+	known    bool
+	// unscheduled and ready are since when pods have been seen to be so.
+	unscheduled, ready map[types.UID]time.Time
 }
 
-// observePods looks at the pods of children that have been short of ready pods for a while with nothing moving: by one
-// list each, now and then. What cannot be read is looked at again; nothing is said of it meanwhile.
+// wanted is why, and how often, the pods of a child are looked at.
+type wanted struct {
+	child *plan.Child
+	at    plan.Target
+	// stuck: it has been short of ready pods for a while with nothing moving. scarce: its replicas may move.
+	stuck, scarce bool
+}
+
+func (w wanted) every() time.Duration {
+	if w.scarce {
+		return plan.WaitingEvery
+	}
+	return plan.PodsEvery
+}
+
+// lookWait is how long a pass waits for looks at pods; what comes later is used in the next one, so that a slow member
+// delays nobody.
+const lookWait = 250 * time.Millisecond
+
+// observePods looks at the pods of children that are short of ready pods: by one list each, now and then. What cannot be
+// read is looked at again; nothing is said of it meanwhile.
 func (r *Reconciler) observePods(ctx context.Context, seen *observation) {
-	m, now := seen.memory, r.Clock.Now()
-	seen.Pods = map[plan.Target][]plan.Pod{}
+	now := r.Clock.Now()
+	list, shorts := wantedPods(seen, now)
+	for _, w := range list {
+		s := shorts[w.at]
+		if s.look == nil && now.Sub(s.lookedAt) >= w.every() {
+			s.look, s.lookedAt = r.lookAt(ctx, seen.United, w.child), now
+		}
+	}
+	timeout := time.NewTimer(lookWait)
+	defer timeout.Stop()
+	late := false
+	for _, w := range list {
+		if s := shorts[w.at]; s.look != nil && !late {
+			select {
+			case <-s.look.done:
+			case <-timeout.C:
+				late = true
+			}
+		}
+	}
+	seen.Pods, seen.Waiting = map[plan.Target][]plan.Pod{}, map[plan.Target][]plan.Waiting{}
+	for _, w := range list {
+		s := shorts[w.at]
+		seen.lookAgain = soonest(seen.lookAgain, s.take(ctx, w, now))
+		if w.stuck {
+			seen.Pods[w.at] = podsOf(s.pods, now)
+		}
+		if w.scarce && s.known {
+			seen.Waiting[w.at] = s.waiting()
+		}
+	}
+	seen.memory.shorts = shorts
+}
+
+// wantedPods are the children whose pods are to be looked at, and what is remembered of them.
+func wantedPods(seen *observation, now time.Time) ([]wanted, map[plan.Target]*short) {
+	var out []wanted
 	shorts := map[plan.Target]*short{}
 	for i := range seen.Children {
 		c := &seen.Children[i]
 		mark := plan.Short(&c.Report)
-		if mark == "" || c.Unreadable != "" {
+		if c.Unreadable != "" {
+			mark = ""
+		}
+		w := wanted{child: c, at: plan.Target{Member: c.Member, Kind: c.Report.Kind, Name: c.Report.Name}, scarce: plan.Scarce(seen.United, c)}
+		if mark == "" && !w.scarce {
 			continue
 		}
-		at := plan.Target{Member: c.Member, Kind: c.Report.Kind, Name: c.Report.Name}
-		s := m.shorts[at]
-		if s == nil || s.mark != mark {
+		s := seen.memory.shorts[w.at]
+		if s == nil {
 			s = &short{mark: mark, since: now}
 		}
-		shorts[at] = s
-		if left := s.since.Add(plan.ShortFor).Sub(now); left > 0 {
+		if s.mark != mark {
+			s.mark, s.since = mark, now
+		}
+		shorts[w.at] = s
+		left := s.since.Add(plan.ShortFor).Sub(now)
+		w.stuck = mark != "" && left <= 0
+		if mark != "" && left > 0 {
 			seen.lookAgain = soonest(seen.lookAgain, left)
-			continue
 		}
-		if now.Sub(s.readAt) >= plan.PodsEvery {
-			pods, err := r.podsOf(ctx, seen.United, c)
-			if err != nil {
-				klog.FromContext(ctx).V(2).Info("Pods of a child cannot be read", "MemberCluster", klog.KRef("", c.Member), "reason", err.Error())
-			} else {
-				s.pods = pods
+		if w.stuck || w.scarce {
+			out = append(out, w)
+		}
+	}
+	return out, shorts
+}
+
+// take takes what a look found, if it is back; it returns when to look again.
+func (s *short) take(ctx context.Context, w wanted, now time.Time) time.Duration {
+	if s.look == nil {
+		return s.lookedAt.Add(w.every()).Sub(now)
+	}
+	select {
+	case <-s.look.done:
+	default:
+		return time.Second
+	}
+	if err := s.look.err; err != nil {
+		klog.FromContext(ctx).V(2).Info("Pods of a child cannot be read", "MemberCluster", klog.KRef("", w.at.Member), "reason", err.Error())
+	} else {
+		s.pods, s.known = s.look.pods, true
+		s.unscheduled = sinceWhen(s.unscheduled, s.pods, now, unscheduled)
+		s.ready = sinceWhen(s.ready, s.pods, now, isReady)
+	}
+	s.look = nil
+	return max(s.lookedAt.Add(w.every()).Sub(now), time.Millisecond)
+}
+
+// sinceWhen keeps the time at which each pod was first seen to be so.
+func sinceWhen(was map[types.UID]time.Time, pods []corev1.Pod, now time.Time, is func(*corev1.Pod) bool) map[types.UID]time.Time {
+	out := map[types.UID]time.Time{}
+	for i := range pods {
+		if pod := &pods[i]; is(pod) {
+			out[pod.UID] = now
+			if at, known := was[pod.UID]; known {
+				out[pod.UID] = at
 			}
-			s.readAt = now
 		}
-		seen.Pods[at] = s.pods
-		seen.lookAgain = soonest(seen.lookAgain, s.readAt.Add(plan.PodsEvery).Sub(now))
-	}
-	m.shorts = shorts
-}
-
-// podsOf lists the pods of one child, by the selector that the hub gave it.
-func (r *Reconciler) podsOf(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, c *plan.Child) ([]plan.Pod, error) {
-	selector := &metav1.LabelSelector{}
-	if ud.Spec.Selector != nil {
-		selector = ud.Spec.Selector.DeepCopy()
-	}
-	selector = metav1.AddLabelToSelector(selector, appsv1alpha1.LabelSubsetName, c.Report.Subset)
-	client, err := r.Members.Client(c.Member)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
-	defer cancel()
-	list, err := client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(ud.Namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
-	if err != nil {
-		return nil, err
-	}
-	var out []plan.Pod
-	for i := range list.Items {
-		pod := &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, pod); err != nil {
-			return nil, err
-		}
-		if owner := metav1.GetControllerOf(pod); owner != nil && owner.UID == c.Report.UID {
-			out = append(out, podOf(pod))
-		}
-	}
-	return out, nil
-}
-
-// podsTimeout is how long one list may keep a reconcile.
-const podsTimeout = 5 * time.Second
-
-func podOf(pod *corev1.Pod) plan.Pod {
-	out := plan.Pod{Name: pod.Name, Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Deleting: pod.DeletionTimestamp != nil}
-	for _, c := range pod.Status.Conditions {
-		out.Ready = out.Ready || (c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue)
 	}
 	return out
+}
+
+func unscheduled(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }

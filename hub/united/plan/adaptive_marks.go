@@ -28,6 +28,9 @@ const (
 	reasonComingBack = "ComingBack"
 )
 
+// WaitingEvery is the time between two looks at the pods of a child whose replicas may move.
+const WaitingEvery = 5 * time.Second
+
 // Waiting is what is looked at of a pod where replicas may move. The times are of the hub's clock, from when it saw it first.
 type Waiting struct {
 	// Revision is the subset revision that the pod carries.
