@@ -28,6 +28,7 @@ import (
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
 	"github.com/underway-dev/underway/propagation/push"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // Name is the hub's name: of its binary, its user agent, its leader Lease and its events.
@@ -41,6 +42,8 @@ type Options struct {
 	Lease string
 	// Workers is how many UnitedDeployments are reconciled at once. Default 4.
 	Workers int
+	// Content is what travels to members beside workloads. Default ContentAll.
+	Content Content
 	// Intervals of the members' connections; zero values are the defaults.
 	Intervals clusters.Intervals
 	// Clock is the hub's. Default the real one.
@@ -92,10 +95,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	contents, err := o.Content.kinds()
+	if err != nil {
+		return err
+	}
 	f := &fence{live: live, lease: o.Lease, holder: o.Holder, term: who.Term}
 	fleet, err := clusters.NewFleet(clusters.Options{
 		HubID: who.id, LocalIdentity: who.cluster, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
-		Registerer: metrics.Registry, Intervals: o.Intervals,
+		Registerer: metrics.Registry, Intervals: o.Intervals, Kinds: append(render.Kinds(), contents...),
 	})
 	if err != nil {
 		return fmt.Errorf("building the fleet: %w", err)
@@ -114,6 +121,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: live, Members: fleet, Outbox: out, Checker: checks, HubID: who.id, Term: who.Term,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, StatusEvery: time.Second,
 	})
+	if len(contents) > 0 {
+		library, err := contentLibrary(mgr, live, ringNaming(unitedBell, deployments.Naming))
+		if err != nil {
+			return err
+		}
+		deployments.Travel = &united.Travel{Kinds: contents, Library: library, Members: fleet, Outbox: out}
+	}
 	members := cluster.New(cluster.Options{
 		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,

@@ -23,6 +23,8 @@ func main() {
 	os.Exit(boot.Main(hub.Name, os.Args[1:],
 		func(fs *flag.FlagSet) {
 			fs.IntVar(&o.Workers, "concurrency", 4, "how many UnitedDeployments are reconciled at once")
+			fs.StringVar((*string)(&o.Content), "content", string(hub.ContentAll),
+				"what travels to members beside workloads, of what their templates name: All, NoSecrets or Off")
 		},
 		func(ctx context.Context, b *boot.Options) error {
 			return run(ctx, b, o)

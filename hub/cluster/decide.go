@@ -15,6 +15,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/content"
 	"github.com/underway-dev/underway/propagation/outbox"
 )
 
@@ -151,7 +152,7 @@ func (d *decision) seen(o observation) {
 	}
 	s.WorkloadKinds = nil
 	for _, k := range o.view.Kinds {
-		if k.Served {
+		if _, travels := content.KindNamed(k.GVK.Kind); k.Served && !travels {
 			s.WorkloadKinds = append(s.WorkloadKinds, fleetv1alpha1.WorkloadKind{
 				Kind: k.GVK.Kind + "." + k.GVK.Group, Reconciler: string(k.Reconciler),
 			})

@@ -40,7 +40,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 	var errs []error
 	r.ask(seen, d)
 	if !d.StoreFirst && !d.AddFinalizer && !d.Keep {
-		errs = append(errs, r.post(ctx, seen, d.Pushes))
+		errs = append(errs, r.postContents(ctx, seen, d.Contents), r.post(ctx, seen, d.Pushes))
 	}
 	again, err := r.writeStatus(ctx, ud, seen, d)
 	errs = append(errs, err)

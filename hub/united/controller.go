@@ -71,6 +71,8 @@ type Options struct {
 	Outbox  Outbox
 	// Checker may be nil: templates are then sent as they are.
 	Checker Checker
+	// Travel may be nil: nothing travels along with workloads.
+	Travel *Travel
 	// HubID is 16 hex digits; Term is the hub's present one.
 	HubID string
 	Term  func() int64
@@ -110,6 +112,9 @@ type memory struct {
 	toldAt map[outbox.Key]time.Time
 	// shorts are the children that are short of ready pods.
 	shorts map[plan.Target]*short
+	// travel is what travels along; concerns are the hub's objects that its templates name.
+	travel   traveller
+	concerns map[string]bool
 	// taken are names of revisions that belong to others.
 	taken []string
 }
@@ -171,6 +176,7 @@ func (r *Reconciler) remember(name types.NamespacedName, uid types.UID) *memory 
 	if m == nil || m.uid != uid {
 		if m != nil {
 			r.withdraw(m, nil)
+			r.withdrawContents(m, nil)
 		}
 		m = &memory{uid: uid, posted: map[outbox.Key]string{}, toldAt: map[outbox.Key]time.Time{}}
 		r.memory[name] = m
@@ -187,6 +193,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	defer r.mu.Unlock()
 	if m := r.memory[name]; m != nil {
 		r.withdraw(m, nil)
+		r.withdrawContents(m, nil)
 	}
 	delete(r.memory, name)
 }

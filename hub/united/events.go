@@ -2,6 +2,7 @@ package united
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,7 +43,8 @@ func (r *Reconciler) takenBack(m *memory) []plan.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []plan.Event
-	for key := range m.posted {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(m.posted)), maps.Keys(m.travel.posted))
+	for _, key := range keys {
 		o, ok := r.Outbox.Outcome(key)
 		if !ok || len(o.TookBack) == 0 || !o.WrittenAt.After(m.toldAt[key]) {
 			continue

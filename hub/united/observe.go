@@ -64,6 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	r.observeChildren(seen)
 	r.observePods(ctx, seen)
 	seen.Deliveries = r.deliveries(m)
+	r.observeTravel(ctx, seen)
 	if r.Checker != nil {
 		seen.Checker, seen.Checks = true, r.Checker.Results(req.NamespacedName)
 	}
