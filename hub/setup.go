@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,8 @@ import (
 	"github.com/underway-dev/underway/hub/bell"
 	"github.com/underway-dev/underway/hub/check/dryrun"
 	"github.com/underway-dev/underway/hub/cluster"
+	"github.com/underway-dev/underway/hub/clusterapi"
+	hubmetrics "github.com/underway-dev/underway/hub/metrics"
 	"github.com/underway-dev/underway/hub/united"
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
@@ -46,6 +49,11 @@ type Options struct {
 	Content Content
 	// Intervals of the members' connections; zero values are the defaults.
 	Intervals clusters.Intervals
+	// TokenLifetime is how long a token the hub asks members for. Default cluster.TokenLifetime.
+	TokenLifetime time.Duration
+	// ClusterAPI chooses Cluster API's Clusters that become members; without a selector none does. What the hub knows
+	// itself (clients, clock, identity) is filled in.
+	ClusterAPI clusterapi.Options
 	// Clock is the hub's. Default the real one.
 	Clock clock.WithTicker
 }
@@ -54,6 +62,7 @@ type Options struct {
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme,
+		clusterv1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			return fmt.Errorf("registering types: %w", err)
@@ -131,10 +140,35 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	members := cluster.New(cluster.Options{
 		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,
+		TokenLifetime: o.TokenLifetime,
 	})
+	o.ClusterAPI.Client, o.ClusterAPI.Live, o.ClusterAPI.Clock, o.ClusterAPI.LocalIdentity = mgr.GetClient(), live, o.Clock, who.cluster
+	if err := clusterapi.New(o.ClusterAPI).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding Cluster API: %w", err)
+	}
 	connect(fleet, out, unitedBell, clusterBell)
+	if err := metrics.Registry.Register(collector(ctx, mgr.GetClient(), fleet, out, o.Clock)); err != nil {
+		return fmt.Errorf("registering the metrics: %w", err)
+	}
 	mgr.GetLogger().Info("Hub", "hubID", who.id, "term", who.Term())
 	return add(mgr, o, parts{fleet, out, deployments, members, unitedBell, clusterBell, live})
+}
+
+// collector reads what the hub knows, from the manager's cache and from memory.
+func collector(ctx context.Context, reader client.Reader, fleet *clusters.Fleet, out *outbox.Outbox, c clock.PassiveClock) *hubmetrics.Collector {
+	return hubmetrics.New(hubmetrics.Options{
+		Fleet: fleet, Outbox: out, Clock: c,
+		Members: func() ([]fleetv1alpha1.MemberCluster, error) {
+			list := &fleetv1alpha1.MemberClusterList{}
+			err := reader.List(ctx, list, client.UnsafeDisableDeepCopy)
+			return list.Items, wrap("listing members", err)
+		},
+		Deployments: func() ([]appsv1alpha1.UnitedDeployment, error) {
+			list := &appsv1alpha1.UnitedDeploymentList{}
+			err := reader.List(ctx, list, client.UnsafeDisableDeepCopy)
+			return list.Items, wrap("listing UnitedDeployments", err)
+		},
+	})
 }
 
 // parts is what add puts together.

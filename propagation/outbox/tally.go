@@ -71,7 +71,7 @@ func (s State) refuses() bool {
 	switch s {
 	case StateConflict, StateRefused, StateFailed, StateNamespaceMissing, StateNamespaceTerminating, StateKindMissing:
 		return true
-	case StatePending, StateDone, StateMemberNotReady, StateFrozen, StateStopped, StateNotLeading, StateReplan,
+	case StatePending, StateDone, StateMemberNotReady, StateFrozen, StateStopped, StateNotLeading, StateReplan, StateMissing,
 		StateTerminating, StateUnwantedDelete:
 		return false
 	}
