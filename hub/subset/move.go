@@ -47,10 +47,12 @@ func Return(targets, preferred []int32, at []Standing, budget int32) bool {
 // not ready there yet, pods that are ready first. It returns what each subset is allotted now, and how many pods of each are
 // awaited.
 //
+// homeless are the replicas that have no place in the targets: as many stay where they are, ready or not, too.
+//
 // A total that falls is obeyed at once where nothing was added: pods that were never moved are not awaited.
-func Hold(targets []int32, at []Standing) (replicas, awaits []int32) {
+func Hold(targets []int32, at []Standing, homeless int32) (replicas, awaits []int32) {
 	replicas, awaits = slices.Clone(targets), make([]int32, len(at))
-	var held int32
+	held := max(homeless, 0)
 	for i := range at {
 		s := at[i]
 		s.Awaited += max(targets[i]-s.Last, 0)

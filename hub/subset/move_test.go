@@ -14,34 +14,38 @@ func TestHold(t *testing.T) {
 		targets       []int32
 		at            []Standing
 		want, awaited []int32
+		homeless      int32
 	}{
 		"replicas that move stay until they are ready": {
 			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 1, Ready: 1}},
-			[]int32{2, 2, 3}, []int32{0, 0, 2},
+			[]int32{2, 2, 3}, []int32{0, 0, 2}, 0,
 		},
 		"one is ready": {
 			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 3, Ready: 2, Awaited: 2}},
-			[]int32{2, 1, 3}, []int32{0, 0, 1},
+			[]int32{2, 1, 3}, []int32{0, 0, 1}, 0,
 		},
 		"all are": {
 			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 1}, {Last: 3, Ready: 3, Awaited: 1}},
-			[]int32{2, 0, 3}, []int32{0, 0, 0},
+			[]int32{2, 0, 3}, []int32{0, 0, 0}, 0,
 		},
 		"a pod that was never moved keeps nobody waiting": {
 			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 0}, {Last: 2}, {Last: 3, Ready: 3, Awaited: 2}},
-			[]int32{2, 0, 3}, []int32{0, 0, 0},
+			[]int32{2, 0, 3}, []int32{0, 0, 0}, 0,
 		},
 		"a total that falls is obeyed, ready or not": {
-			[]int32{2, 0}, []Standing{{Last: 5}, {Last: 5}}, []int32{2, 0}, []int32{0, 0},
+			[]int32{2, 0}, []Standing{{Last: 5}, {Last: 5}}, []int32{2, 0}, []int32{0, 0}, 0,
+		},
+		"what has no place stays where it is": {
+			[]int32{3, 2}, []Standing{{Last: 4, Ready: 3}, {Last: 4, Ready: 2}}, []int32{4, 3}, []int32{0, 0}, 2,
 		},
 		"a total that rises takes nothing away": {
-			[]int32{5, 5}, []Standing{{Last: 2}, {Last: 0}}, []int32{5, 5}, []int32{3, 5},
+			[]int32{5, 5}, []Standing{{Last: 2}, {Last: 0}}, []int32{5, 5}, []int32{3, 5}, 0,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, awaited := Hold(tc.targets, tc.at)
+			got, awaited := Hold(tc.targets, tc.at, tc.homeless)
 			if diff := cmp.Diff(tc.want, got) + cmp.Diff(tc.awaited, awaited); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -195,7 +199,7 @@ func (f *fleet) last() []int32 {
 
 // step plans once and lets one pod of each subset become ready; false when nothing changed.
 func (f *fleet) step(t *rapid.T) bool {
-	before := f.ready()
+	before, had := f.ready(), sumOf(f.last())
 	for i := range f.shares {
 		f.shares[i].Last, f.shares[i].Ready, f.shares[i].Unschedulable = f.at[i].Last, f.at[i].Last, f.marked[i]
 		f.at[i].Steady = !f.marked[i]
@@ -205,7 +209,7 @@ func (f *fleet) step(t *rapid.T) bool {
 	}
 	targets := f.allocate(t)
 	moved := Return(targets, f.preferred(t), f.at, max(f.sum/4, 1))
-	replicas, awaits := Hold(targets, f.at)
+	replicas, awaits := Hold(targets, f.at, f.sum-sumOf(targets))
 	var placed, waiting int32
 	for i := range f.at {
 		moved = moved || replicas[i] != f.at[i].Last || awaits[i] != f.at[i].Awaited
@@ -214,7 +218,7 @@ func (f *fleet) step(t *rapid.T) bool {
 		f.at[i].Last, f.at[i].Awaited = replicas[i], awaits[i]
 		f.at[i].Ready = min(f.at[i].Ready, replicas[i])
 	}
-	if placed < f.sum && placed < sumOf(targets) || placed > f.sum+waiting {
+	if placed < min(f.sum, had) || placed > f.sum+waiting {
 		t.Fatalf("%d of %d are placed, %d awaited", placed, f.sum, waiting)
 	}
 	if now := f.ready(); now < min(before, f.sum) {

@@ -71,7 +71,6 @@ func (inPlace *InPlaceUpdateStrategy) notActedOn(at string) []notActedOn {
 // embedded workload spec asks for is not looked at: the member that runs it says so itself.
 func (s *UnitedDeploymentSpec) NotActedOn() []string {
 	return paths([]notActedOn{
-		{"spec.topology.scheduleStrategy.type", s.Topology.ScheduleStrategy.Type == ScheduleAdaptive},
 		{"spec.updateStrategy.type", s.UpdateStrategy.Type == StagedUpdateType},
 	})
 }

@@ -152,7 +152,7 @@ func TestUnitedDeploymentNotActedOn(t *testing.T) {
 		"what works is not named": {`
 template: {cloneSetTemplate: {spec: {updateStrategy: {maxSurge: 1}}}}
 topology:
-  scheduleStrategy: {type: Fixed, adaptive: {rescheduleCriticalSeconds: 1}}
+  scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 1}}
   subsets:
   - {name: a, cluster: a, minReplicas: 1, maxReplicas: 2, tolerations: [{operator: Exists}], patch: {a: b}, nodeSelectorTerm: {matchExpressions: []}}
 updateStrategy: {type: Manual, manualUpdate: {partition: 1, partitions: {a: 1}, unnamed: Update}}
@@ -164,7 +164,6 @@ topology:
   subsetTemplates: [{clusterSelector: {}}]
   subsets: [{name: a}, {name: b, nodeSelector: {nodeSelectorTerms: []}}]
 updateStrategy: {type: Staged}`, []string{
-			"spec.topology.scheduleStrategy.type",
 			"spec.updateStrategy.type",
 		}},
 	} {

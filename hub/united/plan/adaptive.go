@@ -143,7 +143,13 @@ func (p *pass) move(shares []subset.Share, got *subset.Allocation) error {
 		}
 		subset.Return(got.Replicas, preferred.Replicas, at, (got.Total+returnParts-1)/returnParts)
 	}
-	replicas, awaits := subset.Hold(got.Replicas, at)
+	homeless := got.Total
+	for i, n := range got.Replicas {
+		if !shares[i].Lost {
+			homeless -= n
+		}
+	}
+	replicas, awaits := subset.Hold(got.Replicas, at, homeless)
 	got.Replicas = replicas
 	for i, pl := range p.places {
 		pl.awaited = awaits[i]
