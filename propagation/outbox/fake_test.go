@@ -161,6 +161,9 @@ func (w *world) Do(ctx context.Context, member string, op push.Operation) (*unst
 	case changeset.OpOrphan:
 		annotations := live.GetAnnotations()
 		annotations[appsv1alpha1.AnnotationOrphaned] = op.At.Format(time.RFC3339)
+		for _, name := range op.Unmark {
+			delete(annotations, name)
+		}
 		live.SetAnnotations(annotations)
 		return live, nil
 	case changeset.OpNothing, changeset.OpHandover, changeset.OpConflict, changeset.OpHubBehind:
@@ -188,7 +191,16 @@ func (p *place) store(name string, obj *unstructured.Unstructured, uid types.UID
 	live.SetUID(uid)
 	live.SetResourceVersion(strconv.Itoa(100 + p.version))
 	live.SetGeneration(int64(p.version))
-	fields := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{}, "f:annotations": map[string]any{}}, "f:spec": map[string]any{}}
+	annotations := map[string]any{}
+	for name := range obj.GetAnnotations() {
+		annotations["f:"+name] = map[string]any{}
+	}
+	fields := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{}, "f:annotations": annotations}}
+	for field := range obj.Object {
+		if field != "apiVersion" && field != "kind" && field != "metadata" {
+			fields["f:"+field] = map[string]any{}
+		}
+	}
 	live.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{
 		"manager": appsv1alpha1.FieldManagerHub, "operation": "Apply", "fieldsV1": fields,
 	}}
