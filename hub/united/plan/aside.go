@@ -38,6 +38,7 @@ func (p *pass) setAside() {
 		}
 		there[at] = true
 		a := &aside{entry: *e.DeepCopy(), key: e.SelectedBy, child: p.firstChild(at)}
+		a.fewer()
 		if !p.nothingThere(a) {
 			p.asides = append(p.asides, a)
 		}
@@ -86,6 +87,14 @@ func (p *pass) firstChild(at site) *Child {
 	return slices.MinFunc(there, func(a, b *Child) int {
 		return cmp.Or(cmp.Compare(a.Report.Name, b.Report.Name), cmp.Compare(a.Report.Kind, b.Report.Kind))
 	})
+}
+
+// fewer counts no replicas that the child was never told to have: what was allotted last may not have arrived. One that
+// has more than its share is left with them, and nobody has fewer for that.
+func (a *aside) fewer() {
+	if c := a.child; c != nil && c.Unreadable == "" && len(c.Report.ScaledBy) == 0 {
+		a.entry.DesiredReplicas = min(a.entry.DesiredReplicas, ptr.Deref(c.Report.SpecReplicas, 1))
+	}
 }
 
 // nothingThere is true for a subset that has no child, as the member itself says, or that never was to have one.

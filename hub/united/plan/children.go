@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/feedback"
 	"github.com/underway-dev/underway/propagation/render"
 )
 
@@ -242,10 +243,18 @@ func (p *pass) push(pl *place, c *Child, r rendered, part render.Partition, beca
 		if len(c.Report.ScaledBy) > 0 {
 			in.Replicas, in.LiveReplicas = nil, c.Report.SpecReplicas
 		}
+		if part.Hold && in.Replicas != nil && unobserved(&c.Report, r) {
+			in.Replicas = new(int32(0)) // the pods that a hold makes are of what was current before
+		}
 		in.Paused = p.pausedInMidRelease(pl, r, part)
 	}
 	out.Name, out.Input = in.Name, in
 	p.out.Pushes = append(p.out.Pushes, out)
+}
+
+// unobserved is true for a child without pods that has not seen a template yet.
+func unobserved(c *feedback.Report, r rendered) bool {
+	return ptr.Deref(c.SpecReplicas, 1) == 0 && (!c.Fresh || c.SubsetRevision != r.revision)
 }
 
 // pausedInMidRelease is true for a hold on a child that cannot be held in part and that has a template which is not the

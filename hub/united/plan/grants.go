@@ -207,7 +207,7 @@ func (p *pass) grantDivided(rest []*place, manual *appsv1alpha1.ManualUpdate) {
 			why = fmt.Sprintf("it joined after the release began, and waits until partition %s is 0", total.String())
 		}
 		switch grant := min(had, pl.replicas) - share; {
-		case share == 0 && (had > 0 || old == 0):
+		case share == 0 && (had > 0 || none(*total)):
 			pl.grantAll()
 		case grant <= 0:
 			pl.hold(why)

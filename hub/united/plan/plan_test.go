@@ -17,10 +17,10 @@ import (
 	"github.com/underway-dev/underway/propagation/render"
 )
 
-func (w *world) decoded() []inplace.Revision {
+func (w *world) decoded(list []revision.Stored) []inplace.Revision {
 	w.t.Helper()
 	var out []inplace.Revision
-	for _, s := range w.revs {
+	for _, s := range list {
 		raw, err := revision.Decode(s.Data)
 		if err != nil {
 			w.t.Fatal(err)
@@ -782,7 +782,7 @@ func TestNewSubset(t *testing.T) {
 	w.ud.Generation++
 	w.run()
 	c := w.child("gpu")
-	b, err := newBook(w.decoded())
+	b, err := newBook(w.decoded(w.revs))
 	if err != nil {
 		t.Fatal(err)
 	}

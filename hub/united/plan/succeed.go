@@ -61,9 +61,10 @@ func (p *pass) begin(pl *place) {
 	case pl.held:
 		pl.proven = c.Report.Fresh
 		pl.say(stateHeld, fmt.Sprintf("its %s stays (%s): %s", c.Report.Kind, pl.why, p.release1(pl)))
-	case p.underWay() && p.emptyOthers(pl):
-		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh
-		pl.say(stateCurrent, "it has no pods; it changes its kind when the release is finished")
+	case p.underWay() && pl.noneAsked():
+		// What is made without pods has no old revision to hold when it gets some; so neither while the old ones go.
+		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh && p.emptyOthers(pl)
+		pl.say(stateCurrent, "it is to have no pods; it changes its kind when the release is finished")
 	case member.notServed(pl.cluster, p.kind()) != "":
 		pl.say(stateNotServed, member.notServed(pl.cluster, p.kind()))
 	default:
@@ -74,6 +75,9 @@ func (p *pass) begin(pl *place) {
 		}
 	}
 }
+
+// noneAsked is true when the child of a new kind would be made without pods.
+func (pl *place) noneAsked() bool { return pl.replicas == 0 && pl.succession().asked == 0 }
 
 // emptyOthers is true when nothing is there to be taken over.
 func (p *pass) emptyOthers(pl *place) bool {

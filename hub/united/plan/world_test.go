@@ -23,9 +23,11 @@ import (
 
 // world is a hub with its memory, and members with a CloneSet controller each, small enough to be driven by a test.
 type world struct {
-	t       testing.TB
-	ud      *appsv1alpha1.UnitedDeployment
-	revs    []revision.Stored
+	t    testing.TB
+	ud   *appsv1alpha1.UnitedDeployment
+	revs []revision.Stored
+	// ever are all revisions that there were, those that were trimmed, too.
+	ever    []revision.Stored
 	members map[string]*member
 	now     time.Time
 	seenAt  time.Time
@@ -198,7 +200,7 @@ func (w *world) passOn(o Observation) []Push {
 	w.last = d
 	w.checkStored(o, d)
 	if d.Create != nil {
-		w.revs = append(w.revs, *d.Create)
+		w.revs, w.ever = append(w.revs, *d.Create), append(w.ever, *d.Create)
 	}
 	if d.Renumber != nil {
 		for i := range w.revs {
@@ -442,12 +444,12 @@ func (w *world) check() {
 
 // allowed is the largest grant that any release gave to a subset revision.
 func (w *world) allowed(subset, rev string) (int32, bool) {
-	if w.book == nil || w.bookOf != len(w.revs) {
+	if w.book == nil || w.bookOf != len(w.ever) {
 		var err error
-		if w.book, err = newBook(w.decoded()); err != nil {
+		if w.book, err = newBook(w.decoded(w.ever)); err != nil {
 			w.t.Fatal(err)
 		}
-		w.bookOf = len(w.revs)
+		w.bookOf = len(w.ever)
 	}
 	b := w.book
 	largest := int32(0)
