@@ -10,8 +10,8 @@
 //	shop/web   rev 7f3c9 -> 9c1e2   Held   4m
 //	PODS       16 of 16, 16 ready, 2 granted, 2 updated, 2 in place
 //	WHY        Held: eu and us wait for their partition (3m)
-//	SUBSET   MEMBER   GRANTED   UPDATED   READY   IN PLACE   STATE   WHY
-//	├─ eu    eu-1     2/8       2         8/8     2          Held    6 pods stay (partition 6)
-//	└─ us    us-1     0/8       0         8/8     0          Held    8 pods stay (partition 8)
+//	SUBSET   MEMBER   GRANTED   UPDATED   READY   IN PLACE   STATE   SINCE   WHY
+//	├─ eu    eu-1     2/8       2         8/8     2          Held    3m      6 pods stay (partition 6)
+//	└─ us    us-1     0/8       0         8/8     0          Held    3m      8 pods stay (partition 8)
 //	NEXT       kubectl -n shop patch ud web --type merge -p '{"spec":...}'
 package screen

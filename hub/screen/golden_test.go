@@ -48,7 +48,7 @@ func subset(name, member string, granted, updated int32) appsv1alpha1.SubsetStat
 		Name: name, Cluster: member, Workload: "web-" + name + "-abcde",
 		Replicas: 8, DesiredReplicas: 8, ReadyReplicas: 8, Partition: 8 - granted, Granted: granted,
 		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, State: "Held", Message: "the rest is held (partitions has 100% for it): kubectl patch ud web -n shop ...",
-		Report: &appsv1alpha1.WorkloadReport{UpdatedInPlace: updated},
+		Report: &appsv1alpha1.WorkloadReport{UpdatedInPlace: updated}, Since: new(stamp(7, 0)),
 	}
 	return s
 }
@@ -108,8 +108,9 @@ func TestTree(t *testing.T) {
 		}},
 		"updating-stale-and-broken": {state: screen.StateUpdating, change: func(ud *appsv1alpha1.UnitedDeployment) {
 			eu, us := &ud.Status.SubsetStatuses[0], &ud.Status.SubsetStatuses[1]
-			eu.State, eu.Message, eu.UpdatedReadyReplicas, eu.ReadyReplicas = "Updating", "1 of 2 proven", 1, 7
-			eu.Report.Broken = []appsv1alpha1.PodProblem{{Reason: "ImagePullBackOff", Message: "registry says 403", Count: 1}}
+			eu.State, eu.UpdatedReadyReplicas, eu.ReadyReplicas = "Updating", 1, 7
+			eu.Message = "1 of 2 granted pods updated; 1 pod broken since 2026-11-29T14:05:00Z, ImagePullBackOff: registry says 403"
+			eu.Failing = []appsv1alpha1.PodProblem{{Reason: "ImagePullBackOff", Message: "registry says 403", Count: 1, Since: new(stamp(5, 0)), Pods: []string{"web-eu-abcde-x7k2p"}}}
 			us.State, us.Message, us.Stale, us.HeardAt, us.Report = "Stale", "us-1 does not answer", true, new(stamp(2, 0)), nil
 			ud.Status.Conditions = append(ud.Status.Conditions, metav1.Condition{
 				Type: appsv1alpha1.ConditionStale, Status: metav1.ConditionTrue, Message: "us: us-1 was last heard at 14:02:00", LastTransitionTime: stamp(3, 0),

@@ -37,6 +37,7 @@ func Changes(before *Tree, t Tree, at time.Time) []string {
 
 // ageless is the row without what only time changes.
 func (r Row) ageless() Row {
+	r.Since = ""
 	if r.Heard != "" {
 		r.Why = strings.TrimPrefix(r.Why, "numbers are "+r.Heard+" old")
 		r.Heard = "stale"

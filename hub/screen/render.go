@@ -92,9 +92,9 @@ func (t Tree) table(style Style) []string {
 	}
 	header = append(header, "GRANTED", "UPDATED", "READY", "IN PLACE")
 	if style.Wide {
-		header = append(header, "RECREATED", "PARTITION", "WORKLOAD")
+		header = append(header, "RECREATED", "PARTITION", "WORKLOAD", "REPORT")
 	}
-	header = append(header, "STATE", "WHY")
+	header = append(header, "STATE", "SINCE", "WHY")
 	var cells [][]string
 	if !style.NoHeaders {
 		cells = append(cells, header)
@@ -124,10 +124,21 @@ func (r Row) cells(last bool, style Style) []string {
 		r.granted(), number(r.Updated), fmt.Sprintf("%d/%d", r.Ready, r.Desired), r.InPlace,
 	}
 	if style.Wide {
-		cells = append(cells, number(r.Recreated), number(r.Partition), r.Workload)
+		cells = append(cells, number(r.Recreated), number(r.Partition), dash(r.Workload), r.report())
 	}
-	return append(cells, r.State, style.why(r.Why))
+	return append(cells, r.State, r.Since, style.why(r.Why))
 }
+
+// report is how old the member's numbers are: "live" while it is heard.
+func (r Row) report() string {
+	if r.Heard != "" {
+		return r.Heard + " old"
+	}
+	return "live"
+}
+
+// fromEnd is where the state stands in a row, counted from its end: since and why follow.
+const fromEnd = 3
 
 // granted is "2/8"; "-" where pods run the revision already and no grant was needed, as on the first install.
 func (r Row) granted() string {
@@ -156,7 +167,7 @@ func columns(cells [][]string, style Style) []string {
 			b.WriteString(pad(c, widths[i]) + gap)
 		}
 		line := strings.TrimRight(fit(b.String()+row[len(row)-1], style.Width), " ")
-		lines = append(lines, paint(line, row[len(row)-2], style))
+		lines = append(lines, paint(line, row[len(row)-fromEnd], style))
 	}
 	return lines
 }

@@ -69,6 +69,8 @@ type Row struct {
 	State   string
 	// Why says on what it waits.
 	Why string
+	// Since is how long it has been in its state.
+	Since string
 	// Heard is how long ago the member was last heard, set only while its numbers are stale.
 	Heard string
 }
@@ -102,7 +104,7 @@ func rowOf(s *appsv1alpha1.SubsetStatus, now time.Time) Row {
 		Desired: s.DesiredReplicas, Replicas: s.Replicas, Granted: s.Granted,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
 		Ready: s.ReadyReplicas, Partition: s.Partition,
-		InPlace: Unknown, State: Clean(s.State), Why: Clean(s.Message),
+		InPlace: Unknown, State: Clean(s.State), Why: Clean(s.Message), Since: Age(s.Since, now),
 	}
 	if row.Member == "" {
 		row.Member = "(local)"
@@ -113,7 +115,7 @@ func rowOf(s *appsv1alpha1.SubsetStatus, now time.Time) Row {
 	if s.Report != nil {
 		row.InPlace = strconv.Itoa(int(s.Report.UpdatedInPlace))
 		row.Recreated = s.Report.Recreated
-		row.Why = join("; ", row.Why, problems("refused", s.Report.Refused), problems("broken", s.Report.Broken))
+		row.Why = join("; ", row.Why, problems("refused", s.Report.Refused), problems("broken", s.Report.Broken)) // Failing is in the message
 	}
 	if s.Stale {
 		row.Heard = Age(s.HeardAt, now)
@@ -160,7 +162,8 @@ func blocking() []string {
 
 func hinting() []string {
 	return []string{
-		appsv1alpha1.ConditionDeleting, appsv1alpha1.ConditionStale, appsv1alpha1.ConditionUnknownSubsets,
+		appsv1alpha1.ConditionDeleting, appsv1alpha1.ConditionPodsFailing, appsv1alpha1.ConditionStale,
+		appsv1alpha1.ConditionLeftBehind, appsv1alpha1.ConditionUnknownSubsets,
 		appsv1alpha1.ConditionHeld, appsv1alpha1.ConditionAllocation, appsv1alpha1.ConditionNotActedOn,
 		appsv1alpha1.ConditionUnknownFields, appsv1alpha1.ConditionDeprecatedFields,
 	}

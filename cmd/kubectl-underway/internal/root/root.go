@@ -9,10 +9,13 @@ import (
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/cli"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/completion"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/confirm"
+	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/explain"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/freeze"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/get"
+	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/history"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/hubinit"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/join"
+	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/undo"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/version"
 )
 
@@ -33,7 +36,7 @@ func New(env *cli.Env) *cobra.Command {
 	cmd.SetErr(env.ErrOut)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
 	cmd.AddCommand(
-		hubinit.New(env), join.New(env), get.New(env),
+		hubinit.New(env), join.New(env), get.New(env), explain.New(env), history.New(env), undo.New(env),
 		freeze.NewFreeze(env), freeze.NewUnfreeze(env), confirm.New(env),
 		version.New(env), completion.New(env),
 	)
