@@ -38,6 +38,10 @@ type agent struct {
 	marks []int64
 	// own is the version that our last write of a kind made.
 	own map[string]int64
+	// unseen is the version up to which each kind was written by the process before, which this one may not see yet.
+	unseen map[string]int64
+	// stale processes may begin with lists that are older than what the one before wrote.
+	stale bool
 	// faults is off in the final phase; quota is an admission plugin that refuses pods.
 	faults, quota bool
 	planted       *fault
@@ -63,6 +67,8 @@ type pass struct {
 	current bool
 	// faulty is set when a request or an answer was lost, or the agent ended in the middle.
 	faulty bool
+	// blind is set when the cache lacked writes of the process before: what those took it cannot count.
+	blind bool
 	// ends is the phase of writing in which the agent ends; none when negative.
 	ends int
 	// before and after are the API server's versions at both ends, at is when it was.
@@ -74,7 +80,7 @@ type pass struct {
 
 func newAgent(c *cluster, seed uint64, f *fault) *agent {
 	a := &agent{
-		c: c, seed: seed, clock: clocktesting.NewFakePassiveClock(c.now), view: map[string]int64{}, own: map[string]int64{},
+		c: c, seed: seed, clock: clocktesting.NewFakePassiveClock(c.now), view: map[string]int64{}, own: map[string]int64{}, unseen: map[string]int64{},
 		faults: true, planted: f, marks: []int64{0},
 	}
 	a.judge = newJudge(a)
@@ -85,10 +91,24 @@ func newAgent(c *cluster, seed uint64, f *fault) *agent {
 	return a
 }
 
+// kinds are those with a cache.
+func kinds() []string {
+	return []string{kindPod, kindClaim, kindSlice, kindRevision, kindSet, kindNode}
+}
+
 // restart is a new process: it remembers nothing and lists everything.
-func (a *agent) restart() {
-	for _, kind := range []string{kindPod, kindClaim, kindSlice, kindRevision, kindSet, kindNode} {
+func (a *agent) restart() { a.startAnew(false) }
+
+// startAnew is restart; a stale process lists, of each kind, what an API server showed a while ago.
+func (a *agent) startAnew(stale bool) {
+	for _, kind := range kinds() {
+		a.unseen[kind] = max(a.unseen[kind], a.own[kind])
 		a.view[kind] = a.c.rv
+		if stale {
+			const back = 6
+			recent := a.marks[max(len(a.marks)-back, 0):]
+			a.view[kind] = recent[a.c.rng.IntN(len(recent))]
+		}
 	}
 	a.own = map[string]int64{}
 	see := func(kind string, objects []client.Object) { a.saw(kind, objects) }
@@ -218,7 +238,7 @@ func (a *agent) mark() {
 func (a *agent) look(late bool) (current bool) {
 	a.mark()
 	current = true
-	for _, kind := range []string{kindPod, kindClaim, kindSlice, kindRevision, kindSet, kindNode} {
+	for _, kind := range kinds() {
 		to := a.c.rv
 		if late && a.c.rng.IntN(3) == 0 {
 			from := a.view[kind]
@@ -241,6 +261,9 @@ func (a *agent) reconcile(late bool) error {
 	if a.faults && a.c.rng.IntN(14) == 0 {
 		p.ends = a.c.rng.IntN(phases)
 	}
+	for _, kind := range kinds() {
+		p.blind = p.blind || a.view[kind] < a.unseen[kind]
+	}
 	a.pass = p
 	a.passes++
 	a.clock.SetTime(a.c.now)
@@ -250,8 +273,9 @@ func (a *agent) reconcile(late bool) error {
 	a.note(p)
 	a.mark()
 	if p.ends >= 0 {
-		a.c.logf("the agent ends and starts anew")
-		a.restart()
+		stale := a.stale && a.c.rng.IntN(2) == 0
+		a.c.logf("the agent ends and starts anew, stale %t", stale)
+		a.startAnew(stale)
 	}
 	if a.order != nil {
 		a.judge.last = p

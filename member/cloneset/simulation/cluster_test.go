@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace/hooks"
@@ -286,13 +287,7 @@ func (c *cluster) hook(name string) {
 	if pod == nil {
 		return
 	}
-	var life *appsv1alpha1.Lifecycle
-	if set := c.set(); set != nil {
-		life = set.Spec.Lifecycle
-	}
-	if life == nil {
-		life = &appsv1alpha1.Lifecycle{}
-	}
+	life := lifeOf(c.get(kindSet, setName))
 	next := pod.DeepCopy()
 	state, _ := hooks.Of(pod.Labels)
 	switch {
@@ -318,6 +313,21 @@ func (c *cluster) hook(name string) {
 	if next.DeletionTimestamp != nil && next.Spec.NodeName == "" {
 		c.gonePod(next)
 	}
+}
+
+// lifeOf are the hooks of a workload, never nil.
+func lifeOf(obj client.Object) *appsv1alpha1.Lifecycle {
+	var life *appsv1alpha1.Lifecycle
+	switch set := obj.(type) {
+	case *appsv1alpha1.CloneSet:
+		life = set.Spec.Lifecycle
+	case *appsv1alpha1.StatefulSet:
+		life = set.Spec.Lifecycle
+	}
+	if life == nil {
+		return &appsv1alpha1.Lifecycle{}
+	}
+	return life
 }
 
 func takeOff(pod *corev1.Pod, h *appsv1alpha1.LifecycleHook) {

@@ -95,12 +95,18 @@ func (j *judge) numbers(set *appsv1alpha1.CloneSet) numbers {
 }
 
 func newJudge(a *agent) *judge {
-	return &judge{a: a, grants: map[string]int{}, doomed: map[types.UID]bool{}, tally: map[string]int{}, known: map[int64]numbers{}}
+	return &judge{a: a, grants: map[string]int{firstBuild: 1 << 20}, doomed: map[types.UID]bool{}, tally: map[string]int{}, known: map[int64]numbers{}}
 }
 
 func (j *judge) fail(format string, args ...any) {
 	if j.broken == nil {
 		j.broken = fmt.Errorf(format, args...)
+	}
+}
+
+func (j *judge) check(err error) {
+	if j.broken == nil {
+		j.broken = err
 	}
 }
 
@@ -197,37 +203,37 @@ func (j *judge) pod(p *pass, q *request, n numbers) {
 		j.created(p, made, n)
 		j.onBuild(p, made, n)
 	case "delete":
-		j.hookBefore(q, was, p.life().PreDelete, "deleted")
+		j.check(hookBefore(was, lifeOf(p.set).PreDelete, "deleted"))
 	default:
 		if was.Labels[labelBuild] != made.Labels[labelBuild] {
 			j.onBuild(p, made, n)
 		}
-		moves := was.Labels[labelBuild] != made.Labels[labelBuild] || was.Spec.Containers[0].Image != made.Spec.Containers[0].Image
-		if moves && was.Labels[appsv1alpha1.LabelLifecycleState] != string(hooks.PreparingNormal) {
-			j.hookBefore(q, was, p.life().InPlaceUpdate, "updated")
-		}
+		j.check(moveBefore(lifeOf(p.set), was, made))
 		if was.Spec.Containers[0].Image != made.Spec.Containers[0].Image && isTrue(was, corev1.PodReady) {
 			j.fail("budget: %s gets another image while it is Ready", q.name)
 		}
-		j.state(p, was, made)
+		j.check(followed(lifeOf(p.set), was, made))
 	}
-}
-
-func (p *pass) life() *appsv1alpha1.Lifecycle {
-	if life := p.set.Spec.Lifecycle; life != nil {
-		return life
-	}
-	return &appsv1alpha1.Lifecycle{}
 }
 
 // hookBefore: no pod is deleted or updated while its hook holds it. Finished pods hold nothing.
-func (j *judge) hookBefore(q *request, was *corev1.Pod, hook *appsv1alpha1.LifecycleHook, what string) {
+func hookBefore(was *corev1.Pod, hook *appsv1alpha1.LifecycleHook, what string) error {
 	if !active(was) {
-		return
+		return nil
 	}
 	if has, _ := held(was, hook); len(has) > 0 {
-		j.fail("hook: %s is %s while %v holds it", q.name, what, has)
+		return fmt.Errorf("hook: %s is %s while %v holds it", was.Name, what, has)
 	}
+	return nil
+}
+
+// moveBefore is hookBefore for a patch that brings a pod to another build.
+func moveBefore(life *appsv1alpha1.Lifecycle, was, made *corev1.Pod) error {
+	moves := was.Labels[labelBuild] != made.Labels[labelBuild] || was.Spec.Containers[0].Image != made.Spec.Containers[0].Image
+	if !moves || was.Labels[appsv1alpha1.LabelLifecycleState] == string(hooks.PreparingNormal) {
+		return nil
+	}
+	return hookBefore(was, life.InPlaceUpdate, "updated")
 }
 
 // next are the states that may follow each.
@@ -243,31 +249,32 @@ func next() map[hooks.State][]hooks.State {
 	}
 }
 
-// state: states follow each other as they should, and a pod is Normal only when its hooks are satisfied.
-func (j *judge) state(p *pass, was, made *corev1.Pod) {
+// followed: states follow each other as they should, and a pod is Normal only when its hooks are satisfied.
+func followed(life *appsv1alpha1.Lifecycle, was, made *corev1.Pod) error {
 	from, _ := hooks.Of(was.Labels)
 	to, _ := hooks.Of(made.Labels)
 	if from == to {
-		return
+		return nil
 	}
 	if !slices.Contains(next()[from], to) {
-		j.fail("hook: %s goes from state %q to %q", was.Name, from, to)
+		return fmt.Errorf("hook: %s goes from state %q to %q", was.Name, from, to)
 	}
-	hook := p.life().InPlaceUpdate
+	hook := life.InPlaceUpdate
 	switch from {
 	case hooks.PreparingNormal:
-		hook = p.life().PreNormal
+		hook = life.PreNormal
 	case hooks.PreparingUpdate, hooks.Updating, hooks.Updated:
 	case hooks.None, hooks.Normal, hooks.PreparingDelete:
-		return
+		return nil
 	}
 	if _, missing := held(was, hook); to == hooks.Normal && len(missing) > 0 {
-		j.fail("hook: %s is called Normal and lacks %v", was.Name, missing)
+		return fmt.Errorf("hook: %s is called Normal and lacks %v", was.Name, missing)
 	}
 	updated := made.Annotations[appsv1alpha1.AnnotationInPlaceState] != ""
 	if to == hooks.Updated && updated && made.Generation != made.Status.ObservedGeneration {
-		j.fail("hook: %s is called Updated before its kubelet has seen the update", was.Name)
+		return fmt.Errorf("hook: %s is called Updated before its kubelet has seen the update", was.Name)
 	}
+	return nil
 }
 
 // created: never two pods of one id, never more pods than replicas and surge, and every pod has its claims.
@@ -389,10 +396,15 @@ func (j *judge) judgePass(p *pass) error {
 
 // available is what a pod counts as for the budget, from what the agent saw.
 func (j *judge) available(pod *corev1.Pod, minReady int32) bool {
-	state, _ := hooks.Of(pod.Labels)
 	ready := conditionOf(pod, corev1.PodReady)
 	due := ready.LastTransitionTime.Add(time.Duration(minReady) * time.Second)
-	return serves(pod) && pod.Status.Phase == corev1.PodRunning && (state == hooks.None || state == hooks.Normal) && !j.a.c.now.Before(due)
+	return serves(pod) && pod.Status.Phase == corev1.PodRunning && settled(pod) && !j.a.c.now.Before(due)
+}
+
+// settled reports whether no hook has the pod in hand.
+func settled(pod *corev1.Pod) bool {
+	state, _ := hooks.Of(pod.Labels)
+	return state == hooks.None || state == hooks.Normal
 }
 
 func serves(pod *corev1.Pod) bool {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/member/statefulset/plan"
 )
 
@@ -19,7 +19,8 @@ import (
 type slots struct {
 	replicas, partition, unavailable, start int
 	reserved                                []int
-	inOrder, paused, onDelete               bool
+	inOrder, paused, onDelete, unordered    bool
+	policy                                  appsv1alpha1.CloneSetUpdateStrategyType
 	minReady                                int32
 	// size is what the claim template asks for, nil without one; resizes: it is brought to claims that exist.
 	size    *resource.Quantity
@@ -41,6 +42,7 @@ func slotsOf(set *appsv1alpha1.StatefulSet) slots {
 			n.unavailable = r.MaxUnavailable.IntValue()
 		}
 		n.paused, n.minReady = r.Paused, ptr.Deref(r.MinReadySeconds, 0)
+		n.policy, n.unordered = r.PodUpdatePolicy, r.UnorderedUpdate != nil
 	}
 	n.onDelete = spec.UpdateStrategy.Type == appsv1alpha1.OnDeleteUpdate
 	if len(spec.VolumeClaimTemplates) > 0 {
@@ -80,11 +82,7 @@ func ordinal(pod *corev1.Pod) int {
 	return int(at)
 }
 
-func orderBuild(set *appsv1alpha1.StatefulSet) string {
-	_, rest, _ := strings.Cut(string(set.Spec.Template.Raw), `"`+labelBuild+`":"`)
-	number, _, _ := strings.Cut(rest, `"`)
-	return number
-}
+func orderBuild(set *appsv1alpha1.StatefulSet) string { return buildIn(set.Spec.Template.Raw) }
 
 func askedToGo(pod *corev1.Pod) bool {
 	_, asked := pod.Labels[appsv1alpha1.LabelSpecifiedDelete]
@@ -112,6 +110,12 @@ func newOrderJudge(a *agent) *orderJudge {
 func (j *orderJudge) fail(format string, args ...any) {
 	if j.broken == nil {
 		j.broken = fmt.Errorf(format, args...)
+	}
+}
+
+func (j *orderJudge) check(err error) {
+	if j.broken == nil {
+		j.broken = err
 	}
 }
 
@@ -158,16 +162,38 @@ func (j *orderJudge) written(p *pass, q *request) {
 		j.created(p, made, n)
 		j.onBuild(p, made)
 	case q.verb == "delete":
+		j.check(hookBefore(was, lifeOf(p.ordered).PreDelete, "deleted"))
 		j.deleted(p, was, n)
 	case was != nil && made != nil:
-		if was.Labels[labelBuild] != made.Labels[labelBuild] {
-			j.tally["update"]++
-			j.onBuild(p, made)
-			j.moved(p, was, n)
+		j.changed(p, was, made, n)
+	}
+}
+
+// changed judges a patch of a pod.
+func (j *orderJudge) changed(p *pass, was, made *corev1.Pod, n slots) {
+	j.check(moveBefore(lifeOf(p.ordered), was, made))
+	j.check(followed(lifeOf(p.ordered), was, made))
+	from, _ := hooks.Of(was.Labels)
+	to, _ := hooks.Of(made.Labels)
+	j.tally["state "+string(to)] += one(from != to)
+	if to == hooks.PreparingDelete && from != to {
+		j.scaledAway(p, was, n)
+	}
+	j.tally["adopt"] += one(!ours(was) && ours(made))
+	j.tally["let go"] += one(ours(was) && !ours(made))
+	for key, want := range map[string]string{appsv1alpha1.LabelPodName: was.Name, appsv1alpha1.LabelPodIndex: fmt.Sprint(ordinal(was))} {
+		if made.Labels[key] != want && made.Labels[key] != was.Labels[key] {
+			j.fail("identity: %s gets the label %s=%s", was.Name, key, made.Labels[key])
 		}
-		if was.Spec.Containers[0].Image != made.Spec.Containers[0].Image && isTrue(was, corev1.PodReady) {
-			j.fail("budget: %s gets another image while it is Ready", q.name)
-		}
+	}
+	if was.Labels[labelBuild] != made.Labels[labelBuild] {
+		j.tally["update"]++
+		j.tally["update of labels only"] += one(was.Spec.Containers[0].Image == made.Spec.Containers[0].Image)
+		j.onBuild(p, made)
+		j.moved(p, was, made.Labels[labelBuild], n)
+	}
+	if was.Spec.Containers[0].Image != made.Spec.Containers[0].Image && isTrue(was, corev1.PodReady) {
+		j.fail("budget: %s gets another image while it is Ready", was.Name)
 	}
 }
 
@@ -209,11 +235,10 @@ func seen(p *pass, name string) *corev1.Pod {
 }
 
 func (j *orderJudge) available(pod *corev1.Pod, n slots) bool {
-	due := conditionOf(pod, corev1.PodReady).LastTransitionTime.Add(time.Duration(n.minReady) * time.Second)
-	return serves(pod) && pod.Status.Phase == corev1.PodRunning && !j.a.c.now.Before(due)
+	return j.a.judge.available(pod, n.minReady)
 }
 
-// deleted: condemned pods go from the highest down, and wanted ones only when asked or when they cannot change in place.
+// deleted: wanted pods go only when asked, or when they cannot change in place.
 func (j *orderJudge) deleted(p *pass, was *corev1.Pod, n slots) {
 	was = seen(p, was.Name)
 	if was == nil || !active(was) {
@@ -221,63 +246,75 @@ func (j *orderJudge) deleted(p *pass, was *corev1.Pod, n slots) {
 	}
 	if n.position(was) < 0 {
 		j.tally["scale-in"]++
-		for _, pod := range p.pods {
-			if n.inOrder && serves(was) && n.position(pod) < 0 && ordinal(pod) > ordinal(was) && !askedToGo(was) {
-				j.fail("order: %s is scaled away before %s", was.Name, pod.Name)
-			}
-		}
+		j.scaledAway(p, was, n)
 		return
 	}
 	if askedToGo(was) {
 		j.tally["delete what was asked to go"]++
 		return
 	}
+	if preparing(was) {
+		j.tally["delete what its hook let go"]++
+		return
+	}
 	j.tally["recreate"]++
-	policy := p.ordered.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy
 	env := was.Spec.Containers[0].Env[0].Value
-	if policy == appsv1alpha1.InPlaceIfPossibleUpdate && strings.Contains(string(p.ordered.Spec.Template.Raw), fmt.Sprintf(`"value":%q`, env)) {
+	if n.policy == appsv1alpha1.InPlaceIfPossibleUpdate && strings.Contains(string(p.ordered.Spec.Template.Raw), fmt.Sprintf(`"value":%q`, env)) {
 		j.fail("uid: %s is deleted and could be changed in place", was.Name)
 	}
-	j.moved(p, was, n)
+	j.moved(p, was, orderBuild(p.ordered), n)
 }
 
-// moved: nobody overtakes.
-func (j *orderJudge) moved(p *pass, was *corev1.Pod, n slots) {
+// scaledAway: condemned pods go from the highest down.
+func (j *orderJudge) scaledAway(p *pass, was *corev1.Pod, n slots) {
+	if was = seen(p, was.Name); was == nil || n.position(was) >= 0 || askedToGo(was) || !n.inOrder || !serves(was) {
+		return
+	}
+	for _, pod := range p.pods {
+		if n.position(pod) < 0 && ordinal(pod) > ordinal(was) {
+			j.fail("order: %s is scaled away before %s", was.Name, pod.Name)
+		}
+	}
+}
+
+// moved: the partition holds those below it, and nobody moves while nobody may.
+func (j *orderJudge) moved(p *pass, was *corev1.Pod, build string, n slots) {
 	status := p.ordered.Status
-	at, build := n.position(was), orderBuild(p.ordered)
-	if seen := seen(p, was.Name); seen == nil || at < 0 || status.CurrentRevision == "" {
+	at := n.position(was)
+	if seen := seen(p, was.Name); seen == nil || at < 0 || status.CurrentRevision == "" || build != orderBuild(p.ordered) {
 		return
 	}
-	if now := j.a.c.pod(was.Name); now != nil && now.UID == was.UID && now.Labels[labelBuild] != build {
-		// It goes back to the current revision.
-		return
+	if n.paused || n.onDelete {
+		j.fail("paused: %s moves to build %s, paused %t, OnDelete %t", was.Name, build, n.paused, n.onDelete)
 	}
-	if at < n.partition && status.CurrentRevision != status.UpdateRevision && status.ObservedGeneration == p.ordered.Generation {
+	if at < n.partition && !n.unordered && status.CurrentRevision != status.UpdateRevision && status.ObservedGeneration == p.ordered.Generation {
 		j.fail("overtake: %s moves, and the partition %d holds position %d", was.Name, n.partition, at)
 	}
-	image := was.Spec.Containers[0].Image
-	now := j.a.c.pod(was.Name)
-	if now != nil && now.UID == was.UID && now.DeletionTimestamp == nil && now.Spec.Containers[0].Image == image {
-		// A change of labels takes nobody down: such pods wait for nobody.
-		return
-	}
-	if was := seen(p, was.Name); j.available(was, n) {
-		p.movers = append(p.movers, was)
-	}
 }
 
-// overtakes: no available pod moves while a higher available one is left on another build. The requests of a pass are sent
-// together, so the whole pass is judged, and none of which some were lost.
+// overtakes: no available pod is taken down for an update while one that comes first, and is available, is left on another
+// build: a higher position; unordered, one of a higher priority before. A change of labels takes nobody down: it waits for
+// nobody. The requests of a pass are sent together, so the whole pass is judged, and none of which some were lost.
 func (j *orderJudge) overtakes(p *pass, n slots) error {
-	if p.faulty || p.ends >= 0 {
+	if p.faulty || p.ends >= 0 || p.blind {
 		return nil
+	}
+	first := func(a, b *corev1.Pod) bool {
+		urgent := func(pod *corev1.Pod) bool { return n.unordered && pod.Labels[labelTier] == tierFirst }
+		if urgent(a) != urgent(b) {
+			return urgent(a)
+		}
+		return n.position(a) > n.position(b)
 	}
 	touched := func(name string) bool {
 		return slices.ContainsFunc(p.requests, func(q *request) bool { return q.kind == kindPod && q.name == name })
 	}
 	for _, mover := range p.movers {
+		j.tally["moves while others wait"] += one(slices.ContainsFunc(p.pods, func(pod *corev1.Pod) bool {
+			return n.position(pod) >= 0 && first(mover, pod) && pod.Labels[labelBuild] != orderBuild(p.ordered)
+		}))
 		for _, pod := range p.pods {
-			if n.position(pod) > n.position(mover) && pod.Labels[labelBuild] != orderBuild(p.ordered) && j.available(pod, n) && !askedToGo(pod) && !touched(pod.Name) {
+			if n.position(pod) >= 0 && first(pod, mover) && pod.Labels[labelBuild] != orderBuild(p.ordered) && j.available(pod, n) && !askedToGo(pod) && !touched(pod.Name) {
 				return fmt.Errorf("overtake: %s moves before %s", mover.Name, pod.Name)
 			}
 		}
@@ -288,7 +325,7 @@ func (j *orderJudge) overtakes(p *pass, n slots) error {
 // onBuild: never more pods are on the build of the template than it was ever granted.
 func (j *orderJudge) onBuild(p *pass, made *corev1.Pod) {
 	build := made.Labels[labelBuild]
-	if build != orderBuild(p.ordered) || p.ordered.Status.CurrentRevision == made.Labels[appsv1alpha1.LabelPodRevision] {
+	if p.blind || build != orderBuild(p.ordered) || p.ordered.Status.CurrentRevision == made.Labels[appsv1alpha1.LabelPodRevision] {
 		return
 	}
 	if p.ordered.Status.CurrentRevision == "" && build == j.first {
@@ -296,7 +333,7 @@ func (j *orderJudge) onBuild(p *pass, made *corev1.Pod) {
 	}
 	count := 0
 	for _, pod := range j.a.c.pods() {
-		count += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build && !askedToGo(pod))
+		count += one(active(pod) && ours(pod) && pod.Labels[labelBuild] == build)
 	}
 	if most := j.grants[build]; count > most {
 		j.fail("grant: %d pods are on build %s, at most %d were ever granted", count, build, most)
@@ -335,44 +372,72 @@ func (j *orderJudge) judgePass(p *pass) error {
 	return j.world()
 }
 
-// budget: of the wanted pods that serve at most maxUnavailable are down because of us; a scale-in keeps as many, condemned
-// ones counted. No pod that serves is taken down for an update before its claim is as large as it should be.
+// budget: of the wanted pods at most maxUnavailable are down because of us; a scale-in keeps as many that serve, condemned
+// ones counted. A pod in PreparingUpdate that still serves has paid: it goes while those and the available are enough. No pod
+// that serves is taken down for an update before its claim is as large as it should be.
 func (j *orderJudge) budget(p *pass, n slots) error {
-	up, serving := 0, 0
+	if p.blind {
+		return nil
+	}
+	up, serving, upheld := 0, 0, 0
 	for _, pod := range p.pods {
-		up += one(n.position(pod) >= 0 && j.available(pod, n))
+		wanted := n.position(pod) >= 0
+		up += one(wanted && j.available(pod, n))
+		upheld += one(wanted && waits(pod))
 		serving += one(serves(pod))
 	}
 	floor := n.replicas - n.unavailable
-	for _, q := range p.requests {
+	for _, q := range j.a.judge.inOrder(p) {
 		pod := seen(p, q.name)
 		if q.err != nil || pod == nil || !serves(pod) {
 			continue
 		}
 		how := takes(q, pod)
-		if how == "" {
+		if how == "" || how == "holds" && !j.available(pod, n) {
 			continue
 		}
 		j.tally[how]++
 		serving--
-		condemned := n.position(pod) < 0
-		if condemned && serving < floor {
-			return fmt.Errorf("budget: %s %s, condemned, and %d serve after it, at least %d should", how, pod.Name, serving, floor)
-		}
-		if condemned || !j.available(pod, n) {
+		if n.position(pod) < 0 {
+			if serving < floor {
+				return fmt.Errorf("budget: %s %s, condemned, and %d serve after it, at least %d should", how, pod.Name, serving, floor)
+			}
 			continue
 		}
-		up--
-		if up < floor {
-			return fmt.Errorf("budget: %s %s: %d of the wanted pods are available after it, at least %d should", how, pod.Name, up, floor)
+		up -= one(j.available(pod, n))
+		left := up
+		if waits(pod) {
+			upheld--
+			left += upheld
 		}
-		claim := j.a.c.claim("data-" + pod.Name)
-		if askedToGo(pod) || claim == nil || n.size == nil || !n.resizes || ptr.Deref(claim.Spec.StorageClassName, "") == classFixed {
-			continue
+		if left < floor {
+			return fmt.Errorf("budget: %s %s: %d of the wanted pods are available after it, at least %d should", how, pod.Name, left, floor)
 		}
-		if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(*n.size) < 0 {
-			return fmt.Errorf("resize: %s %s, whose claim has %s and should have %s", how, pod.Name, has.String(), n.size.String())
+		if err := j.takenDown(p, pod, how, n); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// takenDown judges a wanted pod that serves and is taken down, mostly for an update.
+func (j *orderJudge) takenDown(p *pass, pod *corev1.Pod, how string, n slots) error {
+	if askedToGo(pod) || preparing(pod) {
+		return nil
+	}
+	if n.paused || n.onDelete {
+		return fmt.Errorf("paused: %s %s, paused %t, OnDelete %t", how, pod.Name, n.paused, n.onDelete)
+	}
+	if !j.available(pod, n) {
+		return nil
+	}
+	p.movers = append(p.movers, pod)
+	claim := j.a.c.claim("data-" + pod.Name)
+	if claim == nil || n.size == nil || !n.resizes || ptr.Deref(claim.Spec.StorageClassName, "") == classFixed {
+		return nil
+	}
+	if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(*n.size) < 0 {
+		return fmt.Errorf("resize: %s %s, whose claim has %s and should have %s", how, pod.Name, has.String(), n.size.String())
 	}
 	return nil
 }

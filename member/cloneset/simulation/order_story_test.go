@@ -1,19 +1,16 @@
 package simulation
 
 import (
+	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -26,36 +23,24 @@ type orderStory struct {
 	*story
 
 	class string
+	// rolling are the numbers of an update while its type is OnDelete, which does not go with them.
+	rolling *appsv1alpha1.StatefulSetRollingUpdate
 }
 
 // tellOrdered runs a story of a StatefulSet and returns the first rule that is broken.
 func (p plot) tellOrdered() (*story, error) {
-	s := &orderStory{story: &story{plot: p, rng: rand.New(rand.NewPCG(p.seed, 1<<40)), life: &appsv1alpha1.Lifecycle{}}}
-	// Who takes a pod out of the selector keeps its name: that is another story.
-	s.has &^= withOrphans | withHooks
-	s.c = &cluster{server: newServer(start()), procs: map[types.UID]*process{}, down: map[string]bool{}, rng: s.rng}
-	s.begin()
-	s.a = newAgent(s.c, p.seed, p.fault)
-	s.a.faults = s.draws(withFaults, 1)
+	s := &orderStory{story: &story{plot: p}}
+	return s.story, s.play(s)
+}
+
+// granted notes what the spec allows now.
+func (s *orderStory) granted() {
+	s.a.stale = s.has&withStale != 0
 	s.a.order.granted()
-	steps := 25 + s.rng.IntN(50)
-	for i := range steps {
-		s.rng = rand.New(rand.NewPCG(p.seed, uint64(i)))
-		s.c.rng, s.a.step = s.rng, i
-		if p.skip[i] {
-			continue
-		}
-		if err := s.turn(); err != nil {
-			return s.story, err
-		}
-	}
-	s.a.step = steps
-	s.rng = rand.New(rand.NewPCG(p.seed, 1<<41))
-	s.c.rng = s.rng
-	return s.story, s.end()
 }
 
 func (s *orderStory) begin() {
+	s.life = s.drawHooks()
 	s.builds = []build{{app: 1, number: 1}}
 	s.class = []string{classGrows, classGrows, classFixed}[s.rng.IntN(3)]
 	set := &appsv1alpha1.StatefulSet{
@@ -77,12 +62,12 @@ func (s *orderStory) begin() {
 			}
 		}
 	}
-	policies := []appsv1alpha1.CloneSetUpdateStrategyType{appsv1alpha1.InPlaceIfPossibleUpdate, appsv1alpha1.InPlaceIfPossibleUpdate, appsv1alpha1.ReCreateUpdate}
-	set.Spec.UpdateStrategy = appsv1alpha1.StatefulSetUpdateStrategy{
-		Type: appsv1alpha1.RollingUpdate, RollingUpdate: &appsv1alpha1.StatefulSetRollingUpdate{PodUpdatePolicy: policies[s.rng.IntN(3)]},
+	if s.draws(withHooks, 2) {
+		set.Spec.Lifecycle = s.life
 	}
+	s.strategy(set)
 	if s.draws(withMinReady, 3) {
-		set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(10))
+		s.update(set).MinReadySeconds = new(int32(10))
 	}
 	s.numbers(set)
 	s.c.put(kindSet, set)
@@ -98,12 +83,50 @@ func (s *orderStory) claim(size string) appsv1alpha1.RawObject {
 	return raw
 }
 
+// update is where the numbers of an update stand.
+func (s *orderStory) update(set *appsv1alpha1.StatefulSet) *appsv1alpha1.StatefulSetRollingUpdate {
+	if set.Spec.UpdateStrategy.RollingUpdate == nil {
+		return s.rolling
+	}
+	return set.Spec.UpdateStrategy.RollingUpdate
+}
+
+// strategy draws what seldom changes: how pods move, and in which order.
+func (s *orderStory) strategy(set *appsv1alpha1.StatefulSet) {
+	s.roll(set)
+	policies := []appsv1alpha1.CloneSetUpdateStrategyType{appsv1alpha1.InPlaceIfPossibleUpdate, appsv1alpha1.InPlaceIfPossibleUpdate, appsv1alpha1.ReCreateUpdate}
+	r := s.update(set)
+	r.PodUpdatePolicy, r.UnorderedUpdate = policies[s.rng.IntN(3)], nil
+	if s.draws(withOrder, 3) && set.Spec.Parallel() {
+		r.UnorderedUpdate = &appsv1alpha1.UnorderedUpdate{PriorityStrategy: &appsv1alpha1.UpdatePriorityStrategy{
+			WeightPriority: []appsv1alpha1.UpdatePriorityWeightTerm{
+				{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelTier: tierFirst}}},
+			},
+		}}
+	}
+	if s.draws(withPolicy, 8) {
+		s.rolling, set.Spec.UpdateStrategy.RollingUpdate = r, nil
+		set.Spec.UpdateStrategy.Type = appsv1alpha1.OnDeleteUpdate
+	}
+}
+
+// roll brings the strategy back from OnDelete.
+func (s *orderStory) roll(set *appsv1alpha1.StatefulSet) {
+	set.Spec.UpdateStrategy.Type = appsv1alpha1.RollingUpdate
+	if s.rolling != nil {
+		set.Spec.UpdateStrategy.RollingUpdate, s.rolling = s.rolling, nil
+	}
+	if set.Spec.UpdateStrategy.RollingUpdate == nil {
+		set.Spec.UpdateStrategy.RollingUpdate = &appsv1alpha1.StatefulSetRollingUpdate{}
+	}
+}
+
 // numbers draws replicas, partition, budget and ordinals.
 func (s *orderStory) numbers(set *appsv1alpha1.StatefulSet) {
 	if s.rng.IntN(2) == 0 {
 		set.Spec.Replicas = new(int32(s.rng.IntN(7)))
 	}
-	r := set.Spec.UpdateStrategy.RollingUpdate
+	r := s.update(set)
 	r.Partition = nil
 	if s.rng.IntN(3) > 0 {
 		r.Partition = new(int32(s.rng.IntN(int(*set.Spec.Replicas) + 1)))
@@ -128,20 +151,26 @@ func (s *orderStory) numbers(set *appsv1alpha1.StatefulSet) {
 	}
 }
 
+// edit is a person's change of the StatefulSet.
 func (s *orderStory) edit(change func(*appsv1alpha1.StatefulSet)) {
 	next := s.c.ordered().DeepCopy()
 	change(next)
 	next.Generation++
 	s.c.put(kindSet, next)
-	s.a.order.granted()
+	s.granted()
 }
 
 func (s *orderStory) describe() string {
 	set := s.c.ordered()
 	n := slotsOf(set)
-	return fmt.Sprintf("build %s (%s), ordinals %v, partition %d, maxUnavailable %d, in order %t, paused %t, minReady %d, size %v resizes %t class %s, policy %v",
-		orderBuild(set), set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy, n.ordinals(), n.partition, n.unavailable, n.inOrder, n.paused, n.minReady, n.size,
-		n.resizes, s.class, set.Spec.PersistentVolumeClaimRetentionPolicy)
+	out := fmt.Sprintf("build %s (%s), ordinals %v, partition %d, maxUnavailable %d, in order %t, unordered %t, paused %t, OnDelete %t, minReady %d, "+
+		"size %v resizes %t class %s, policy %v", orderBuild(set), n.policy, n.ordinals(), n.partition, n.unavailable, n.inOrder, n.unordered, n.paused,
+		n.onDelete, n.minReady, n.size, n.resizes, s.class, set.Spec.PersistentVolumeClaimRetentionPolicy)
+	if life := set.Spec.Lifecycle; life != nil {
+		raw, _ := json.Marshal(life)
+		out += ", hooks " + string(raw)
+	}
+	return out
 }
 
 // turn is one step: something happens, and the agent may look.
@@ -159,37 +188,55 @@ func (s *orderStory) turn() error {
 	case k < 68 && pod != nil && s.has&withFailures != 0:
 		s.c.logf("somebody takes the index off pod %s", pod.Name)
 		s.c.editPod(pod.Name, func(p *corev1.Pod) { delete(p.Labels, appsv1alpha1.LabelPodIndex) })
-	case k < 73:
+	case k < 71:
 		s.c.advance(time.Duration(s.rng.IntN(60)) * time.Second)
-	case k < 82:
+	case k < 80:
 		s.edit(s.numbers)
 		s.c.logf("numbers: %s", s.describe())
-	case k < 91:
+	case k < 88:
 		s.retarget()
-	case k < 94 && len(s.c.ordered().Spec.VolumeClaimTemplates) > 0:
-		s.edit(func(set *appsv1alpha1.StatefulSet) {
-			set.Spec.VolumeClaimTemplates = []appsv1alpha1.RawObject{s.claim([]string{"1Gi", "2Gi", "3Gi"}[s.rng.IntN(3)])}
-		})
-		s.c.logf("claim template: %s", s.describe())
-	case k < 95 && s.has&withFaults != 0:
-		s.a.quota = !s.a.quota
-		s.c.logf("quota: %t", s.a.quota)
+	case k < 95:
+		s.setEvent()
 	case k < 98:
-		s.a.restart()
-		s.c.logf("the agent starts anew")
+		s.restarts()
 	default:
 		s.nodeEvent()
 	}
-	if s.rng.IntN(3) == 0 {
-		return nil
+	return s.look()
+}
+
+// setEvent changes what is left of the StatefulSet.
+func (s *orderStory) setEvent() {
+	switch k := s.rng.IntN(7); {
+	case k < 3 && len(s.c.ordered().Spec.VolumeClaimTemplates) > 0:
+		s.edit(func(set *appsv1alpha1.StatefulSet) {
+			set.Spec.VolumeClaimTemplates = []appsv1alpha1.RawObject{s.claim([]string{"1Gi", "2Gi", "3Gi"}[s.rng.IntN(3)])}
+		})
+	case k < 4 && s.has&withFaults != 0:
+		s.a.quota = !s.a.quota
+		s.c.logf("quota: %t", s.a.quota)
+		return
+	case k < 5 && s.has&withHooks != 0:
+		s.edit(func(set *appsv1alpha1.StatefulSet) {
+			if set.Spec.Lifecycle != nil {
+				set.Spec.Lifecycle = nil
+			} else {
+				set.Spec.Lifecycle = s.life
+			}
+		})
+	case k < 7 && s.has&withPolicy != 0:
+		s.edit(s.strategy)
+	default:
+		return
 	}
-	if err := s.a.reconcile(s.rng.IntN(3) > 0); err != nil {
-		return err
-	}
-	if s.rng.IntN(3) > 0 {
-		return nil
-	}
-	return s.a.reconcile(false)
+	s.c.logf("changed: %s", s.describe())
+}
+
+// restarts is the agent starting anew; its first lists may be older than what the one before wrote last.
+func (s *orderStory) restarts() {
+	stale := s.draws(withStale, 2)
+	s.a.startAnew(stale)
+	s.c.logf("the agent starts anew, stale %t", stale)
 }
 
 // resize is the resizer: it makes one claim as large as it asks for.
@@ -210,6 +257,7 @@ func (c *cluster) grow(claim *corev1.PersistentVolumeClaim) {
 	c.put(kindClaim, next)
 }
 
+// retarget is a new template, or an old one again.
 func (s *orderStory) retarget() {
 	b := s.builds[s.rng.IntN(len(s.builds))]
 	if s.rng.IntN(3) > 0 {
@@ -228,31 +276,26 @@ func (s *orderStory) target(b build) {
 	s.c.logf("template: app:v%d env %d; %s", b.app, b.env, s.describe())
 }
 
-func (s *orderStory) currentBuild() string {
-	cr, _ := s.c.get(kindRevision, s.c.ordered().Status.CurrentRevision).(*appsv1.ControllerRevision)
-	if cr == nil {
-		return firstBuild
-	}
-	_, rest, _ := strings.Cut(string(cr.Data.Raw), `"`+labelBuild+`":"`)
-	number, _, _ := strings.Cut(rest, `"`)
-	return number
-}
-
 // end puts everything right and waits for peace.
 func (s *orderStory) end() error {
-	s.c.logf("in the end all is put right")
-	s.a.restart()
-	s.a.quota, s.c.down = false, map[string]bool{}
+	s.mend()
 	for _, pod := range s.c.pods() {
-		p := s.c.process(pod)
-		p.unhealthy, p.stuck = false, false
+		if !ours(pod) && !active(pod) {
+			// What has ended is not adopted, and its name is in the way, which is said: a person deletes it.
+			s.c.remove(kindPod, pod.Name)
+			s.c.releaseClaims()
+		} else if pod.Labels["app"] != "web" {
+			s.c.editPod(pod.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+		}
 	}
 	s.edit(func(set *appsv1alpha1.StatefulSet) {
-		r := set.Spec.UpdateStrategy.RollingUpdate
+		s.roll(set)
+		r := s.update(set)
 		r.Paused = false
+		n := slotsOf(set)
 		broken := func(pod *corev1.Pod) bool {
-			at := slotsOf(set).position(pod)
-			return pod.Spec.Containers[0].Image >= imageCrashes && at >= 0 && at < slotsOf(set).partition
+			at := n.position(pod)
+			return pod.Spec.Containers[0].Image >= imageCrashes && at >= 0 && (at < n.partition || n.unordered)
 		}
 		// A pod that never comes up and that the partition holds is held as asked.
 		if s.rng.IntN(2) == 0 || slices.ContainsFunc(s.c.pods(), broken) || s.bad(s.currentBuild()) {
@@ -267,14 +310,7 @@ func (s *orderStory) end() error {
 		s.builds = append(s.builds, build{app: 4, number: len(s.builds) + 1})
 		s.target(s.builds[len(s.builds)-1])
 	}
-	s.c.logf("end: %s", s.describe())
-	if err := s.a.settle(); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.shape())
-	}
-	if err := s.peace(); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.shape())
-	}
-	return nil
+	return s.close(s.describe, s.peace)
 }
 
 // peace: the wanted pods are there and serve, as many on the update revision as may be, each with its claim, and the status
@@ -292,11 +328,13 @@ func (s *orderStory) peace() error {
 			return fmt.Errorf("end: pod %s is still there", pod.Name)
 		case !serves(pod):
 			return fmt.Errorf("end: pod %s does not serve", pod.Name)
+		case !settled(pod):
+			return fmt.Errorf("end: pod %s is left in state %s", pod.Name, pod.Labels[appsv1alpha1.LabelLifecycleState])
 		case pod.Labels[appsv1alpha1.LabelPodIndex] != strconv.Itoa(ordinal(pod)):
 			return fmt.Errorf("end: pod %s has no index", pod.Name)
 		}
 		claim := s.c.claim("data-" + pod.Name)
-		if n.size == nil || !n.resizes || s.class == classFixed || at < n.partition {
+		if n.size == nil || !n.resizes || s.class == classFixed || at < n.partition || n.unordered && pod.Labels[labelBuild] != build {
 			continue
 		}
 		if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(*n.size) < 0 {
@@ -313,21 +351,4 @@ func (s *orderStory) peace() error {
 		return fmt.Errorf("end: the status says %+v", status)
 	}
 	return nil
-}
-
-func (s *orderStory) shape() string {
-	out := s.describe() + "; current " + s.currentBuild()
-	for _, pod := range s.c.pods() {
-		out += fmt.Sprintf("\n%s build %s %s %s node %q ready %t gate %s deleted %t labels %v", pod.Name, pod.Labels[labelBuild], pod.Spec.Containers[0].Image,
-			pod.Status.Phase, pod.Spec.NodeName, isTrue(pod, corev1.PodReady), conditionOf(pod, appsv1alpha1.ConditionInPlaceUpdateReady).Status,
-			pod.DeletionTimestamp != nil, pod.Labels)
-	}
-	for _, c := range s.c.claims() {
-		has := c.Status.Capacity[corev1.ResourceStorage]
-		out += fmt.Sprintf("\nclaim %s deleted %t owners %d capacity %s", c.Name, c.DeletionTimestamp != nil, len(c.OwnerReferences), has.String())
-	}
-	for _, c := range s.c.ordered().Status.Conditions {
-		out += fmt.Sprintf("\n%s %s %s %s", c.Type, c.Status, c.Reason, c.Message)
-	}
-	return out
 }

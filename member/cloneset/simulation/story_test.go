@@ -23,6 +23,8 @@ const (
 	setUID     = "uid-web"
 	labelBuild = "build"
 	firstBuild = "1"
+	labelTier  = "tier"
+	tierFirst  = "a"
 )
 
 // build is what a template is made of: the image, a variable that cannot change in place, and its number.
@@ -50,6 +52,7 @@ const (
 	withMinReady
 	withBadImages
 	withOrphans
+	withStale
 	allFeatures = 1<<iota - 1
 )
 
@@ -76,31 +79,61 @@ type story struct {
 
 func start() time.Time { return time.Unix(1_800_000_000, 0) }
 
-// tell runs a story and returns the first rule that is broken.
-func (p plot) tell() (s *story, err error) {
-	s = &story{plot: p, rng: rand.New(rand.NewPCG(p.seed, 1<<40))}
+// teller is whose story it is: a CloneSet's or a StatefulSet's.
+type teller interface {
+	// begin makes the object.
+	begin()
+	// granted notes what the spec allows now.
+	granted()
+	// turn is one step.
+	turn() error
+	// end puts everything right and waits for peace.
+	end() error
+}
+
+// tell runs a story of a CloneSet and returns the first rule that is broken.
+func (p plot) tell() (*story, error) {
+	s := &story{plot: p}
+	return s, s.play(s)
+}
+
+func (s *story) play(who teller) error {
+	s.draw(1 << 40)
 	s.c = &cluster{server: newServer(start()), procs: map[types.UID]*process{}, down: map[string]bool{}, rng: s.rng}
-	s.begin()
-	s.a = newAgent(s.c, p.seed, p.fault)
+	who.begin()
+	s.a = newAgent(s.c, s.seed, s.fault)
 	s.a.faults = s.draws(withFaults, 1)
-	s.a.judge.grants[firstBuild] = 1 << 20
-	s.a.judge.granted()
+	who.granted()
 	steps := 25 + s.rng.IntN(50)
 	for i := range steps {
-		s.rng = rand.New(rand.NewPCG(p.seed, uint64(i)))
-		s.c.rng, s.a.step = s.rng, i
-		if p.skip[i] {
+		s.draw(uint64(i))
+		s.a.step = i
+		if s.skip[i] {
 			continue
 		}
-		if err := s.turn(); err != nil {
-			return s, err
+		if err := who.turn(); err != nil {
+			return err
 		}
 	}
 	s.a.step = steps
-	s.rng = rand.New(rand.NewPCG(p.seed, 1<<41))
-	s.c.rng = s.rng
-	err = s.end()
-	return s, err
+	s.draw(1 << 41)
+	return who.end()
+}
+
+// draw gives a step a source of its own, so that steps can be left out.
+func (s *story) draw(step uint64) {
+	s.rng = rand.New(rand.NewPCG(s.seed, step))
+	if s.c != nil {
+		s.c.rng = s.rng
+	}
+}
+
+// deeds are what the agent did, counted.
+func (s *story) deeds() map[string]int {
+	if s.a.order != nil {
+		return s.a.order.tally
+	}
+	return s.a.judge.tally
 }
 
 // draws reports whether the story has a feature and one of n says so.
@@ -200,11 +233,17 @@ func (s *story) template(b build) []byte {
 	return raw
 }
 
-func buildOf(set *appsv1alpha1.CloneSet) string {
-	_, rest, _ := strings.Cut(string(set.Spec.Template.Raw), `"`+labelBuild+`":"`)
+func buildOf(set *appsv1alpha1.CloneSet) string { return buildIn(set.Spec.Template.Raw) }
+
+// buildIn is the build of a template, or of a revision's data.
+func buildIn(raw []byte) string {
+	_, rest, _ := strings.Cut(string(raw), `"`+labelBuild+`":"`)
 	number, _, _ := strings.Cut(rest, `"`)
 	return number
 }
+
+// granted notes what the spec allows now.
+func (s *story) granted() { s.a.judge.granted() }
 
 // rollout is where the numbers of an update stand, by the shape.
 func (s *story) rollout(set *appsv1alpha1.CloneSet) *appsv1alpha1.CloneSetRollout {
@@ -240,11 +279,11 @@ func (s *story) strategy(set *appsv1alpha1.CloneSet) {
 	r.PriorityStrategy, r.ScatterStrategy = nil, nil
 	if s.draws(withOrder, 3) {
 		r.PriorityStrategy = &appsv1alpha1.UpdatePriorityStrategy{WeightPriority: []appsv1alpha1.UpdatePriorityWeightTerm{
-			{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}},
+			{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelTier: tierFirst}}},
 		}}
 	}
 	if s.draws(withOrder, 3) {
-		r.ScatterStrategy = []appsv1alpha1.UpdateScatterTerm{{Key: "tier", Value: "b"}}
+		r.ScatterStrategy = []appsv1alpha1.UpdateScatterTerm{{Key: labelTier, Value: "b"}}
 	}
 	update.PartitionRollback = nil
 	if s.draws(withRollback, 2) {
@@ -314,7 +353,7 @@ func (s *story) policyOf(set *appsv1alpha1.CloneSet) appsv1alpha1.CloneSetUpdate
 // edit is a person's change of the CloneSet.
 func (s *story) edit(change func(*appsv1alpha1.CloneSet)) {
 	s.c.editSet(change)
-	s.a.judge.granted()
+	s.granted()
 }
 
 func (s *story) describe() string {
@@ -379,6 +418,11 @@ func (s *story) turn() error {
 	default:
 		s.nodeEvent()
 	}
+	return s.look()
+}
+
+// look lets the agent look, mostly, and now and then twice.
+func (s *story) look() error {
 	if s.rng.IntN(3) == 0 {
 		return nil
 	}
@@ -441,7 +485,7 @@ func (s *story) podEvent(pod *corev1.Pod) {
 	case k < 16 && s.has&withAsking != 0:
 		s.c.editPod(pod.Name, func(p *corev1.Pod) { delete(p.Labels, appsv1alpha1.LabelSpecifiedDelete) })
 	case k < 18 && k >= 17 && s.has&withOrder != 0:
-		label("tier", []string{"a", "b", "c"}[s.rng.IntN(3)])
+		label(labelTier, []string{tierFirst, "b", "c"}[s.rng.IntN(3)])
 	case k < 17 && s.has&withOrphans != 0 && active(pod):
 		// Somebody takes a pod out of the selector, or puts it back.
 		app := "web"
@@ -556,13 +600,7 @@ func (s *story) nodeEvent() {
 
 // end puts everything right and waits for peace.
 func (s *story) end() error {
-	s.c.logf("in the end all is put right")
-	s.a.restart()
-	s.a.quota, s.c.down = false, map[string]bool{}
-	for _, pod := range s.c.pods() {
-		p := s.c.process(pod)
-		p.unhealthy, p.stuck = false, false
-	}
+	s.mend()
 	s.edit(func(set *appsv1alpha1.CloneSet) {
 		r := s.rollout(set)
 		r.Paused = false
@@ -584,12 +622,29 @@ func (s *story) end() error {
 		s.builds = append(s.builds, b)
 		s.target(b)
 	}
-	s.c.logf("end: %s", s.describe())
-	if err := s.a.settle(); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.shape())
+	return s.close(s.describe, s.peace)
+}
+
+// mend puts right what is not in the spec.
+func (s *story) mend() {
+	s.c.logf("in the end all is put right")
+	s.a.restart()
+	s.a.quota, s.c.down = false, map[string]bool{}
+	for _, pod := range s.c.pods() {
+		p := s.c.process(pod)
+		p.unhealthy, p.stuck = false, false
 	}
-	if err := s.peace(); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.shape())
+}
+
+// close waits until all is quiet, and looks whether it is as wanted.
+func (s *story) close(describe func() string, peace func() error) error {
+	s.c.logf("end: %s", describe())
+	err := s.a.settle()
+	if err == nil {
+		err = peace()
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s; current %s%s", err, describe(), s.currentBuild(), s.shape())
 	}
 	return nil
 }
@@ -610,14 +665,17 @@ func (s *story) bad(number string) bool {
 
 // currentBuild is the build of the revision whose release was finished last.
 func (s *story) currentBuild() string {
-	name := s.c.set().Status.CurrentRevision
+	name := ""
+	if set := s.c.ordered(); set != nil {
+		name = set.Status.CurrentRevision
+	} else {
+		name = s.c.set().Status.CurrentRevision
+	}
 	cr, _ := s.c.get(kindRevision, name).(*appsv1.ControllerRevision)
 	if cr == nil {
 		return firstBuild
 	}
-	_, rest, _ := strings.Cut(string(cr.Data.Raw), `"`+labelBuild+`":"`)
-	number, _, _ := strings.Cut(rest, `"`)
-	return number
+	return buildIn(cr.Data.Raw)
 }
 
 // peace: the wanted pods are there and in service, as many on the update revision as may be, and the status says so.
@@ -682,16 +740,23 @@ func (s *story) tidy(n numbers) error {
 
 // shape is the cluster at the end.
 func (s *story) shape() string {
-	out := s.describe() + "; current " + s.currentBuild()
+	out := ""
 	for _, pod := range s.c.pods() {
-		out += fmt.Sprintf("\n%s build %s %s %s ready %t gate %s deleted %t labels %v finalizers %v", pod.Name, pod.Labels[labelBuild],
-			pod.Spec.Containers[0].Image, pod.Status.Phase, isTrue(pod, corev1.PodReady),
-			conditionOf(pod, appsv1alpha1.ConditionInPlaceUpdateReady).Status, pod.DeletionTimestamp != nil, pod.Labels, pod.Finalizers)
+		out += fmt.Sprintf("\n%s build %s %s %s node %q ready %t gate %s deleted %t ours %t labels %v finalizers %v", pod.Name, pod.Labels[labelBuild],
+			pod.Spec.Containers[0].Image, pod.Status.Phase, pod.Spec.NodeName, isTrue(pod, corev1.PodReady),
+			conditionOf(pod, appsv1alpha1.ConditionInPlaceUpdateReady).Status, pod.DeletionTimestamp != nil, ours(pod), pod.Labels, pod.Finalizers)
 	}
 	for _, c := range s.c.claims() {
-		out += fmt.Sprintf("\nclaim %s deleted %t", c.Name, c.DeletionTimestamp != nil)
+		has := c.Status.Capacity[corev1.ResourceStorage]
+		out += fmt.Sprintf("\nclaim %s deleted %t owners %d capacity %s", c.Name, c.DeletionTimestamp != nil, len(c.OwnerReferences), has.String())
 	}
-	for _, c := range s.c.set().Status.Conditions {
+	var conditions []metav1.Condition
+	if set := s.c.ordered(); set != nil {
+		conditions = set.Status.Conditions
+	} else {
+		conditions = s.c.set().Status.Conditions
+	}
+	for _, c := range conditions {
 		out += fmt.Sprintf("\n%s %s %s %s", c.Type, c.Status, c.Reason, c.Message)
 	}
 	return out
