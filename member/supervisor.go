@@ -33,7 +33,7 @@ const (
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=underway-system,verbs=get;create;update;patch
 
 // supervisor starts and stops sessions.

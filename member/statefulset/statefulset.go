@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,13 +70,9 @@ func (k Kind) Uses(obj client.Object, claim string) bool {
 	return ok && template != "" && k.Gives(obj, obj.GetName()+claim[dash:])
 }
 
-// Identity are the labels that tell which pod it is.
-func (Kind) Identity(obj client.Object, pod string) map[string]string {
-	ordinal, ok := plan.OrdinalOf(obj.GetName(), pod)
-	if !ok {
-		return nil
-	}
-	return map[string]string{appsv1alpha1.LabelPodName: pod, appsv1alpha1.LabelPodIndex: strconv.FormatInt(ordinal, 10)}
+// Relabel are the patches that give pods the labels of their identity.
+func (Kind) Relabel(obj client.Object, pods []corev1.Pod, wrote map[types.UID]time.Time, now time.Time) []inplace.Patch {
+	return plan.Relabel(obj.GetName(), pods, wrote, now)
 }
 
 // Read reads a StatefulSet.

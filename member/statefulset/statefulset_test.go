@@ -15,6 +15,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/member/statefulset/plan"
 	"github.com/underway-dev/underway/member/workload"
 )
 
@@ -91,10 +92,10 @@ func TestNames(t *testing.T) {
 		}
 	}
 	want := map[string]string{"statefulset.kubernetes.io/pod-name": "db-1-7", "apps.kubernetes.io/pod-index": "7"}
-	if diff := cmp.Diff(want, Kind{}.Identity(obj, "db-1-7")); diff != "" {
+	if diff := cmp.Diff(want, plan.Identity(obj.GetName(), "db-1-7")); diff != "" {
 		t.Error(diff)
 	}
-	if got := (Kind{}).Identity(obj, "else"); got != nil {
+	if got := plan.Identity(obj.GetName(), "else"); got != nil {
 		t.Errorf("%v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -36,8 +37,8 @@ type Named interface {
 	Gives(obj client.Object, pod string) bool
 	// Uses reports whether a pod of obj may use a claim of that name, whatever the claim templates are now.
 	Uses(obj client.Object, claim string) bool
-	// Identity are the labels that a pod of that name has from obj.
-	Identity(obj client.Object, pod string) map[string]string
+	// Relabel are the patches that give pods of obj the labels of their identity; wrote is when each was last given some.
+	Relabel(obj client.Object, pods []corev1.Pod, wrote map[types.UID]time.Time, now time.Time) []inplace.Patch
 }
 
 // Resource says how the API server names a kind.

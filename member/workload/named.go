@@ -23,36 +23,18 @@ import (
 const (
 	// takenFor is how long a name that somebody else's pod has is not looked at again.
 	takenFor = 30 * time.Second
-	// relabelAgain is how long labels are not written again that somebody takes off at once.
-	relabelAgain = time.Minute
+	// forgetRelabelled is how long it is remembered that a pod was given labels.
+	forgetRelabelled = time.Hour
 	// classesFor is how long storage classes are not read again.
 	classesFor = time.Minute
 )
 
-// lacksLabels are the patches of pods that lack labels of their identity: Services and DNS find them by these.
+// lacksLabels are the patches of pods that lack labels of their identity.
 func (r *Reconciler) lacksLabels(seen *observation, ours []corev1.Pod) []inplace.Patch {
 	if r.named == nil {
 		return nil
 	}
-	var out []inplace.Patch
-	for i := range ours {
-		p := &ours[i]
-		if p.DeletionTimestamp != nil || ended(p) || !r.named.Gives(seen.obj, p.Name) || seen.now.Sub(seen.book.relabelled[p.UID]) < relabelAgain {
-			continue
-		}
-		lacks := map[string]*string{}
-		for key, value := range r.named.Identity(seen.obj, p.Name) {
-			if p.Labels[key] != value {
-				lacks[key] = &value
-			}
-		}
-		if len(lacks) > 0 {
-			out = append(out, inplace.Patch{
-				Ref:  inplace.Ref{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion},
-				Kind: inplace.PatchState, At: seen.now, Metadata: inplace.MetadataChange{Labels: lacks}, Because: "labels of its identity are missing",
-			})
-		}
-	}
+	out := r.named.Relabel(seen.obj, ours, seen.book.relabelled, seen.now)
 	return out[:min(len(out), burst)]
 }
 
@@ -71,7 +53,7 @@ func (c *claiming) relabels(ctx context.Context, m members) {
 	if c.seen.book.relabelled == nil {
 		c.seen.book.relabelled = map[types.UID]time.Time{}
 	}
-	maps.DeleteFunc(c.seen.book.relabelled, func(_ types.UID, at time.Time) bool { return c.seen.now.Sub(at) >= relabelAgain })
+	maps.DeleteFunc(c.seen.book.relabelled, func(_ types.UID, at time.Time) bool { return c.seen.now.Sub(at) >= forgetRelabelled })
 	for i := range m.relabel {
 		if err != nil || written[m.relabel[i].UID] {
 			// One that is refused is not asked for again at once, and the rest goes on.
@@ -93,7 +75,7 @@ func (b *book) take(name string, at time.Time) {
 }
 
 // readTaken looks again at names that somebody else's pods have: of a Named kind there are no others.
-func (r *Reconciler) readTaken(ctx context.Context, seen *observation, _ []corev1.Pod) error {
+func (r *Reconciler) readTaken(ctx context.Context, seen *observation) error {
 	if r.named == nil {
 		return nil
 	}
@@ -127,7 +109,7 @@ type classes struct {
 
 // readClasses reads which storage classes allow expansion, where claims may have to be resized. What cannot be read is not
 // known: nothing is resized then, and that is told.
-func (r *Reconciler) readClasses(ctx context.Context, seen *observation, _ []corev1.Pod) error {
+func (r *Reconciler) readClasses(ctx context.Context, seen *observation) error {
 	if !seen.wanted.Classes {
 		return nil
 	}

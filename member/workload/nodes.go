@@ -98,7 +98,7 @@ func nodesOf(pods []inplace.Pod) []string {
 }
 
 // readNodes reads the labels of the nodes, where the object ranks its pods by them.
-func (r *Reconciler) readNodes(ctx context.Context, seen *observation, _ []corev1.Pod) (err error) {
+func (r *Reconciler) readNodes(ctx context.Context, seen *observation) (err error) {
 	if !seen.wanted.NodeLabels {
 		return nil
 	}

@@ -77,10 +77,13 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if r.NoResize != nil {
 		seen.wanted.Intent.NoResize = r.NoResize()
 	}
-	for _, read := range []func(context.Context, *observation, []corev1.Pod) error{
-		r.readClaims, r.readMembers, r.view, r.readNodes, r.readClasses, r.readTaken,
-	} {
+	for _, read := range []func(context.Context, *observation, []corev1.Pod) error{r.readClaims, r.readMembers, r.view} {
 		if err := read(ctx, seen, pods); err != nil || seen.wait > 0 {
+			return seen, err
+		}
+	}
+	for _, read := range []func(context.Context, *observation) error{r.readNodes, r.readClasses, r.readTaken} {
+		if err := read(ctx, seen); err != nil || seen.wait > 0 {
 			return seen, err
 		}
 	}

@@ -3,12 +3,10 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/crowd"
 	"github.com/underway-dev/underway/inplace/podseed"
@@ -161,9 +159,7 @@ func (s *scaling) obstacle(name string, ordinal int64) (kind inplace.HoldKind, w
 func (s *scaling) object(name string, ordinal int64, rev inplace.Revision) (*unstructured.Unstructured, error) {
 	object, err := podseed.Object(podseed.Seed{
 		Namespace: s.Namespace, Name: name, Owner: s.Owner, Revision: rev, Replaces: s.Lost[name],
-		Labels: map[string]string{
-			appsv1alpha1.LabelPodName: name, appsv1alpha1.LabelPodIndex: strconv.FormatInt(ordinal, 10),
-		},
+		Labels: Identity(s.Owner.Name, name),
 	})
 	if err != nil {
 		return nil, err

@@ -164,6 +164,22 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestMinReadySecondsOfAnUnreadableSpec: pods come back in order, each after as long as is written.
+func TestMinReadySecondsOfAnUnreadableSpec(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int32{
+		"{updateStrategy: {type: Fast, rollingUpdate: {minReadySeconds: 9}}}":           9,
+		"{updateStrategy: {type: OnDelete, rollingUpdate: {minReadySeconds: 9}}}":       9,
+		"{reserveOrdinals: [x], updateStrategy: {rollingUpdate: {minReadySeconds: 9}}}": 9,
+		"{updateStrategy: {rollingUpdate: {minReadySeconds: -1}}}":                      2147483647,
+		"{updateStrategy: {type: Fast}}":                                                0,
+	} {
+		if r := Read(spec(t, text)); r.MinReadySeconds != want || r.Intent.Invalid == "" {
+			t.Errorf("%s: %d, invalid %q", text, r.MinReadySeconds, r.Intent.Invalid)
+		}
+	}
+}
+
 // TestUnreadableHolds: what came through a CRD without our rules moves nothing, names the field, and keeps what it has.
 func TestUnreadableHolds(t *testing.T) {
 	t.Parallel()

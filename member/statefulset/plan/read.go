@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -50,6 +51,12 @@ type Reading struct {
 // Read reads a spec. What cannot be read is Intent.Invalid, never a default; the strategy is then as far as it can be read.
 func Read(spec *appsv1alpha1.StatefulSetSpec) Reading {
 	r := Reading{Strategy: Strategy{Parallel: spec.Parallel(), ServiceName: spec.ServiceName}}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		// Read for itself: pods come back in order whatever else cannot be read. What is no time is never over.
+		if r.MinReadySeconds = ptr.Deref(rolling.MinReadySeconds, 0); r.MinReadySeconds < 0 {
+			r.MinReadySeconds = math.MaxInt32
+		}
+	}
 	replicas := max(ptr.Deref(spec.Replicas, 1), 0)
 	problems := spec.Problems()
 	r.readOrdinals(spec)
@@ -122,7 +129,7 @@ func (r *Reading) read(spec *appsv1alpha1.StatefulSetSpec, replicas int32) (prob
 	}
 	r.Strategy.ResizeClaims = spec.VolumeClaimUpdateStrategy.Type == appsv1alpha1.ClaimsOnPodRollingUpdate
 	r.Strategy.Unordered = rollout.Unordered
-	r.Intent, r.MinReadySeconds, r.Held = in, rollout.MinReadySeconds, rollout.Partition > 0
+	r.Intent, r.Held = in, rollout.Partition > 0
 	return ""
 }
 
