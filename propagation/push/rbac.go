@@ -3,7 +3,7 @@ package push
 // What the hub may do on a member, and nothing else. Reading namespace kube-system proves the member's identity;
 // creating namespaces is bound only where a member was joined for all namespaces.
 //
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=list
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
