@@ -21,6 +21,8 @@ var binaries string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// Parts of a test wait for each other's faults; they do not compute.
+	_ = flag.Set("test.parallel", "16")
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(run(m))
 }

@@ -132,7 +132,9 @@ func (w *world) leaders(l leaders) {
 
 func TestRestarts(t *testing.T) {
 	w := newWorld(t, "east", "west", "north")
-	t.Run("B139", func(t *testing.T) { w.in(t).storm(storm{kills: 4, lists: 10 * time.Second, life: 12 * time.Second, after: time.Second}) })
+	t.Run("B139", func(t *testing.T) {
+		w.in(t).storm(storm{kills: 4, lists: 10 * time.Second, life: 12 * time.Second, after: time.Second})
+	})
 	t.Run("B141", func(t *testing.T) { w.in(t).leaders(leaders{pause: 8 * time.Second, flags: shortLease}) })
 }
 
@@ -140,6 +142,8 @@ func TestRestarts(t *testing.T) {
 func TestLongRestarts(t *testing.T) {
 	long(t)
 	w := newWorld(t, "east", "west", "north")
-	t.Run("B139", func(t *testing.T) { w.in(t).storm(storm{kills: 20, lists: 10 * time.Second, life: 20 * time.Second, after: 10 * time.Second}) })
+	t.Run("B139", func(t *testing.T) {
+		w.in(t).storm(storm{kills: 20, lists: 10 * time.Second, life: 20 * time.Second, after: 10 * time.Second})
+	})
 	t.Run("B141", func(t *testing.T) { w.in(t).leaders(leaders{pause: time.Minute}) })
 }

@@ -264,7 +264,7 @@ func (c *Cluster) kwokArgs() []string {
 // waitReady waits until the API server says it is ready. It is asked with this
 // cluster's authority, so that a stranger on the port is not taken for it.
 func (c *Cluster) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.ca.pem)
