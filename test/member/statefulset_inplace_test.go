@@ -214,6 +214,8 @@ func TestSetHeld(t *testing.T) {
 			p := in(t, steady)
 			s := p.Stateful("db", "app:v1", "replicas: 3\npodManagementPolicy: Parallel\nupdateStrategy: "+tc.strategy)
 			p.numbered(time.Minute, 0, 1, 2)
+			// Who they are is known once the set is settled: a kubelet that is late fills in a pod's address after it is ready.
+			s.Ready(3, time.Minute)
 			before := kit.Identities(p.Pods())
 			s.Image("app:v2")
 			p.Eventually(20*time.Second, func() string {
