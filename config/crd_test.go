@@ -142,7 +142,7 @@ func TestManifestsAreRead(t *testing.T) {
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){
 		"HubCRDs": config.HubCRDs, "HubNamespace": config.HubNamespace, "HubRBAC": config.HubRBAC, "HubManager": config.HubManager,
 		"MemberCRDs": config.MemberCRDs, "MemberNamespace": config.MemberNamespace, "MemberRBAC": config.MemberRBAC,
-		"MemberManager": config.MemberManager, "HubAccess": config.HubAccess,
+		"MemberManager": config.MemberManager, "HubAccess": config.HubAccess, "HubClusterAPI": config.HubClusterAPI,
 	} {
 		objects := must(t, read)
 		if len(objects) == 0 {

@@ -24,6 +24,9 @@ func HubNamespace() ([]*unstructured.Unstructured, error) { return read("hub/nam
 // HubRBAC is the hub's account in its own cluster and what it may do there.
 func HubRBAC() ([]*unstructured.Unstructured, error) { return read("hub/rbac") }
 
+// HubClusterAPI is what the hub's account may do beside, in its own cluster, where Cluster API's Clusters become members.
+func HubClusterAPI() ([]*unstructured.Unstructured, error) { return read("hub/cluster-api") }
+
 // HubManager is the hub's Deployment; its image is a placeholder.
 func HubManager() ([]*unstructured.Unstructured, error) { return read("hub/manager") }
 

@@ -20,13 +20,18 @@ import (
 
 func main() {
 	var o hub.Options
+	var capi clusterAPI
 	os.Exit(boot.Main(hub.Name, os.Args[1:],
 		func(fs *flag.FlagSet) {
 			fs.IntVar(&o.Workers, "concurrency", 4, "how many UnitedDeployments are reconciled at once")
 			fs.StringVar((*string)(&o.Content), "content", string(hub.ContentAll),
 				"what travels to members beside workloads, of what their templates name: All, NoSecrets or Off")
+			capi.bind(fs)
 		},
-		func(ctx context.Context, b *boot.Options) error {
+		func(ctx context.Context, b *boot.Options) (err error) {
+			if o.ClusterAPI, err = capi.options(); err != nil {
+				return err
+			}
 			return run(ctx, b, o)
 		}))
 }

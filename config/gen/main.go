@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -69,12 +70,15 @@ func (g *generator) crds() error {
 // roles writes the roles of the hub and of the agent, each from the markers beside the code that needs them. What the
 // hub may do in a member is written by hand (member/hub-access): two roles, bound apart.
 func (g *generator) roles() error {
-	var errs []error
+	// What Cluster API needs is a role of its own, given only where a selector is chosen at install: it reads Secrets.
+	hub, err := below("hub", "hub/clusterapi")
+	errs := []error{err}
 	for _, role := range []struct {
 		name, file string
 		paths      []string
 	}{
-		{"underway-hub", "hub/rbac/role.yaml", []string{"./cmd/underway-hub", "./hub/..."}},
+		{"underway-hub", "hub/rbac/role.yaml", append([]string{"./cmd/underway-hub"}, hub...)},
+		{"underway-hub-cluster-api", "hub/cluster-api/role.yaml", []string{"./hub/clusterapi"}},
 		{"underway-member", "member/rbac/role.yaml", []string{"./cmd/underway-member", "./member/...", "./inplace/podwriter"}},
 	} {
 		docs, err := g.controllerGen("rbac:roleName="+role.name, role.paths...)
@@ -93,6 +97,27 @@ func (g *generator) roles() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// below lists the packages of a folder and below it, but for one of its folders.
+func below(folder, but string) ([]string, error) {
+	var out []string
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			return nil
+		case name == filepath.FromSlash(but) || entry.Name() == "testdata":
+			return filepath.SkipDir
+		}
+		if files, err := filepath.Glob(filepath.Join(name, "*.go")); err != nil || len(files) == 0 {
+			return err
+		}
+		out = append(out, "./"+filepath.ToSlash(name))
+		return nil
+	})
+	return out, err
 }
 
 // placed refuses a Role in a namespace that we do not create: where it is missing, nothing could be installed.

@@ -20,6 +20,9 @@ type HubOptions struct {
 
 	// Image of underway-hub; empty: no Deployment, the hub runs elsewhere.
 	Image string
+	// ClusterAPISelector chooses the Cluster API Clusters that become members: the hub's account gets the role for it, and
+	// the Deployment the flag. Empty: neither.
+	ClusterAPISelector string
 }
 
 // Hub installs CRDs, namespace and account on the hub, and the hub itself when there is an image. The first error stops
@@ -46,10 +49,17 @@ func Hub(ctx context.Context, hub client.Client, opts HubOptions) error {
 	if err := a.applyEach(ctx, config.HubNamespace, config.HubRBAC); err != nil {
 		return err
 	}
+	var flags []string
+	if opts.ClusterAPISelector != "" {
+		if err := a.applyEach(ctx, config.HubClusterAPI); err != nil {
+			return err
+		}
+		flags = append(flags, "--cluster-api-selector="+opts.ClusterAPISelector)
+	}
 	if opts.Image == "" {
 		return nil
 	}
-	return a.deploy(ctx, config.HubManager, opts.Image)
+	return a.deploy(ctx, config.HubManager, opts.Image, flags...)
 }
 
 // applyEach applies what the sources hold, one source after the other.
@@ -66,8 +76,8 @@ func (a *applier) applyEach(ctx context.Context, sources ...func() ([]*unstructu
 	return nil
 }
 
-// deploy applies a manager's manifests with the image put in.
-func (a *applier) deploy(ctx context.Context, source func() ([]*unstructured.Unstructured, error), image string) error {
+// deploy applies a manager's manifests with the image put in, and flags added.
+func (a *applier) deploy(ctx context.Context, source func() ([]*unstructured.Unstructured, error), image string, flags ...string) error {
 	objects, err := source()
 	if err != nil {
 		return err
@@ -75,7 +85,7 @@ func (a *applier) deploy(ctx context.Context, source func() ([]*unstructured.Uns
 	var errs []error
 	for _, obj := range objects {
 		if obj.GetKind() == "Deployment" {
-			if err := setImage(obj, image); err != nil {
+			if err := setImage(obj, image, flags); err != nil {
 				return err
 			}
 		}
@@ -85,7 +95,7 @@ func (a *applier) deploy(ctx context.Context, source func() ([]*unstructured.Uns
 	return errors.Join(errs...)
 }
 
-func setImage(deployment *unstructured.Unstructured, image string) error {
+func setImage(deployment *unstructured.Unstructured, image string, flags []string) error {
 	path := []string{"spec", "template", "spec", "containers"}
 	containers, _, err := unstructured.NestedSlice(deployment.Object, path...)
 	if err != nil || len(containers) != 1 {
@@ -96,6 +106,11 @@ func setImage(deployment *unstructured.Unstructured, image string) error {
 		return fmt.Errorf("the manifest of %s has a container that is no object", deployment.GetName())
 	}
 	container["image"] = image
+	args, _ := container["args"].([]any)
+	for _, flag := range flags {
+		args = append(args, flag)
+	}
+	container["args"] = args
 	if err := unstructured.SetNestedSlice(deployment.Object, containers, path...); err != nil {
 		return fmt.Errorf("setting the image of %s: %w", deployment.GetName(), err)
 	}

@@ -112,13 +112,15 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
-// TestTheHubsRolesAreNarrow: no role that join gives the hub on a member reaches what it has no business with.
+// TestTheHubsRolesAreNarrow: no role that join gives the hub on a member reaches what it has no business with. What
+// workloads name (Secrets among it) travels with them: the role that is bound where workloads go may write it, the one
+// that every join binds everywhere reaches none of it.
 func TestTheHubsRolesAreNarrow(t *testing.T) {
 	objects, err := config.HubAccess()
 	if err != nil {
 		t.Fatal(err)
 	}
-	forbidden := []string{"*", "secrets", "pods/status", "nodes", "clusterroles", "roles", "rolebindings", "clusterrolebindings", "customresourcedefinitions"}
+	always := []string{"*", "pods/status", "nodes", "clusterroles", "roles", "rolebindings", "clusterrolebindings", "customresourcedefinitions"}
 	roles := 0
 	for _, u := range objects {
 		if u.GetKind() != "ClusterRole" && u.GetKind() != "Role" {
@@ -129,7 +131,14 @@ func TestTheHubsRolesAreNarrow(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
 			t.Fatal(err)
 		}
+		forbidden := always
+		if u.GetName() != config.HubWorkloadsRole {
+			forbidden = append(slices.Clone(always), "secrets", "configmaps", "serviceaccounts")
+		}
 		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "serviceaccounts/token") && !slices.Equal(rule.ResourceNames, []string{config.HubAccount}) {
+				t.Errorf("%s %s may make tokens of other accounts: %v", u.GetKind(), u.GetName(), rule)
+			}
 			for _, bad := range forbidden {
 				if slices.Contains(rule.Resources, bad) {
 					t.Errorf("%s %s reaches %s", u.GetKind(), u.GetName(), bad)

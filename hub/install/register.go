@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -65,15 +66,35 @@ func CheckIdentity(ctx context.Context, hub client.Client, name, identity string
 	return nil
 }
 
+// StoreCredential stores a member's kubeconfig on the hub, with annotations that say where it came from. A Secret of that
+// name that is somebody else's is an error.
+func StoreCredential(ctx context.Context, hub client.Client, member string, kubeconfig []byte, annotations map[string]string) error {
+	a := &applier{where: HubWhere, client: hub}
+	secret, err := credentialSecret(member, kubeconfig)
+	if err != nil {
+		return err
+	}
+	secret.SetAnnotations(annotations)
+	action, err := a.apply(ctx, secret)
+	if err == nil && action == Refused {
+		err = fmt.Errorf("%s on the hub is somebody else's", nameOf(secret))
+	}
+	return err
+}
+
+func credentialSecret(member string, kubeconfig []byte) (*unstructured.Unstructured, error) {
+	return toUnstructured(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: SecretName(member), Namespace: appsv1alpha1.SystemNamespace},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	})
+}
+
 // Register stores the credential on the hub and the MemberCluster that refers to it.
 func Register(ctx context.Context, hub client.Client, r Registration, opts Options) error {
 	a := &applier{where: HubWhere, client: hub, opts: opts}
-	secret, err := toUnstructured(&corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: SecretName(r.Name), Namespace: appsv1alpha1.SystemNamespace},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{"kubeconfig": r.Kubeconfig},
-	})
+	secret, err := credentialSecret(r.Name, r.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package hubinit
 
 import (
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/cli"
@@ -23,6 +24,9 @@ func New(env *cli.Env) *cobra.Command {
 			"  # The hub runs in the cluster\n  kubectl underway init --hub-image registry.example/underway-hub:v0.1.0",
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := metav1.ParseToLabelSelector(opts.ClusterAPISelector); err != nil {
+				return cli.Usage(cmd, "--cluster-api-selector %q: %v", opts.ClusterAPISelector, err)
+			}
 			c, err := env.Client(flags)
 			if err != nil {
 				return err
@@ -36,7 +40,7 @@ func New(env *cli.Env) *cobra.Command {
 				return nil
 			}
 			if opts.Image == "" {
-				env.Note("next: run underway-hub --kubeconfig FILE against this cluster, then")
+				env.Note("next: run underway-hub --kubeconfig FILE%s against this cluster, then", hubFlag(opts.ClusterAPISelector))
 			}
 			env.Note("next: kubectl underway join NAME --kubeconfig FILE --all-namespaces --no-agent")
 			return nil
@@ -46,5 +50,13 @@ func New(env *cli.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "say what would be done and write nothing")
 	cmd.Flags().BoolVar(&opts.Upgrade, "upgrade", false, "change CRDs and the hub's Deployment when they differ from this version's")
 	cmd.Flags().StringVar(&opts.Image, "hub-image", "", "image of underway-hub; without it no Deployment is made")
+	cmd.Flags().StringVar(&opts.ClusterAPISelector, "cluster-api-selector", "", "label `selector` of Cluster API's Clusters that become members by themselves; the hub's account may then read Clusters and their kubeconfig Secrets")
 	return cmd
+}
+
+func hubFlag(selector string) string {
+	if selector == "" {
+		return ""
+	}
+	return " --cluster-api-selector '" + selector + "'"
 }
