@@ -25,6 +25,8 @@ type agent struct {
 	memory *podview.Memory
 	// grants holds, per revision, the most pods that were ever granted since it became the update revision, or had it then.
 	grants map[string]int32
+	// slots are those of numbered pods, nil without.
+	slots *numbered
 	// faults is off in the final phase.
 	faults     bool
 	refusedNow bool
@@ -75,13 +77,13 @@ func (a *agent) observe(minReady int32) []inplace.Pod {
 // pass is one reconcile. It returns the decision and the first broken invariant.
 func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error) {
 	pods := a.observe(minReady)
-	in.Population = scale(in, pods)
+	in.Population = a.scale(&in, pods)
 	if a.faults && a.w.rng.IntN(6) == 0 {
 		// A quota, a claim that is not gone yet.
 		in.Population.Creates, a.lagged = nil, true
 	}
 	d := plan.Next(in, pods, a.w.now)
-	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), a.act(in, d)); err != nil {
+	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), told(in, d), kept(in, d), placed(in, pods, d), fixedStay(in, d), a.act(in, d)); err != nil {
 		return d, err
 	}
 	if a.faults && !a.lagged {
@@ -142,6 +144,10 @@ func (a *agent) checkBudget(in inplace.Intent, pods []inplace.Pod, d inplace.Dec
 	for _, p := range d.Patches {
 		down[p.Name] = p.Kind == inplace.PatchDrain || a.restarts(p) || written(p) == hooks.PreparingDelete
 		asked[p.Name] = written(p) == hooks.PreparingUpdate || written(p) == hooks.Updating
+	}
+	for _, name := range in.Population.Condemned {
+		// It stands in for nobody.
+		leaving[name] = true
 	}
 	available, taken, bare, fresh, seen := int32(0), 0, 0, 0, map[string]bool{}
 	held, heldTaken := int32(0), 0

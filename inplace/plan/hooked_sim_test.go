@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -114,7 +115,7 @@ func (a *agent) checkUndone(in inplace.Intent, d inplace.Decision, minReady int3
 	a.faults = false
 	pods := a.observe(minReady)
 	a.faults = true
-	in.Population = scale(in, pods)
+	in.Population = a.scale(&in, pods)
 	next := plan.Next(in, pods, a.w.now)
 	away, drained, created := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, x := range d.Patches {
@@ -201,13 +202,7 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 		}
 		name := fmt.Sprintf("p-%d", i)
 		c.used[name] = true
-		pod := object(name)
-		labels := map[string]string{"lb": "true", "keep": "true"}
-		if state := hooks.New(in.Lifecycle); state != hooks.None {
-			labels[appsv1alpha1.LabelLifecycleState] = string(state)
-		}
-		pod.SetLabels(labels)
-		out.Creates = append(out.Creates, inplace.Create{Object: pod, Revision: rev.Name})
+		out.Creates = append(out.Creates, inplace.Create{Object: newborn(in.Lifecycle, name), Revision: rev.Name})
 	}
 	for range max(-missing, 0) {
 		from := &c.newer
@@ -219,6 +214,17 @@ func scale(in inplace.Intent, pods []inplace.Pod) inplace.Population {
 		*from = (*from)[1:]
 	}
 	return out
+}
+
+// newborn is a pod as scaling makes it.
+func newborn(life *appsv1alpha1.Lifecycle, name string) *unstructured.Unstructured {
+	pod := object(name)
+	labels := map[string]string{"lb": "true", "keep": "true"}
+	if state := hooks.New(life); state != hooks.None {
+		labels[appsv1alpha1.LabelLifecycleState] = string(state)
+	}
+	pod.SetLabels(labels)
+	return pod
 }
 
 // leave deletes a pod, or asks its hook; under a spec that cannot be read nothing goes.

@@ -93,8 +93,8 @@ func release(seed uint64) error {
 		if rng.IntN(8) == 0 {
 			in = s.previous // the workload itself is seen late
 		}
-		d, err := s.a.pass(in, s.minReady)
-		if err = cmp.Or(err, fixedStay(in, d)); err != nil {
+		_, err := s.a.pass(in, s.minReady)
+		if err != nil {
 			return fmt.Errorf("%w\n%s", err, strings.Join(s.a.log, "\n"))
 		}
 	}
@@ -132,6 +132,9 @@ func (s *story) begin() {
 		Policy: []inplace.Policy{inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceIfPossible, inplace.PolicyInPlaceOnly, inplace.PolicyReCreate}[s.rng.IntN(4)],
 	}
 	s.minReady = []int32{0, 0, 0, 8}[s.rng.IntN(4)]
+	if s.rng.IntN(3) == 0 {
+		s.a.slots = &numbered{ordered: s.rng.IntN(3) > 0}
+	}
 	s.numbers()
 	s.previous = s.in
 	s.a.grants[first.Name] = 1 << 30
@@ -183,6 +186,7 @@ func (s *story) numbers() {
 		s.in.Lifecycle = s.lifecycle()
 	}
 	s.order()
+	s.numbered()
 	s.in.Invalid = ""
 	if s.rng.IntN(20) == 0 {
 		s.in.Invalid = "spec.updateStrategy.partition: nonsense"
@@ -321,6 +325,9 @@ func (s *story) end() error {
 		s.a.grants[s.in.Update.Name] = 0
 	}
 	s.in.Invalid, s.in.Paused, s.in.OnDelete, s.in.Fixed = "", false, false, nil
+	if s.a.slots != nil {
+		s.a.slots.waits = false
+	}
 	s.in.MaxUnavailable = max(s.in.MaxUnavailable, 1)
 	if s.rng.IntN(2) == 0 {
 		s.in.Partition = 0
