@@ -124,6 +124,12 @@ func (p *pass) finish(pl *place) {
 		pl.proven = true
 		return
 	}
+	if p.underWay() && pl.child.Unreadable == "" && pl.child.Report.Fresh && pl.empty() && p.emptyOthers(pl) {
+		p.keep(pl)
+		pl.done, pl.proven = true, true // as where nothing is to be taken over: there are no pods to prove anything with
+		pl.say(stateCurrent, "it has no pods; it changes its kind when the release is finished")
+		return
+	}
 	if pl.child.Unreadable != "" || !pl.full() || !TookOver(&pl.child.Report, pl.target.revision, s.asked) {
 		p.keep(pl)
 		if pl.entry.State == stateCurrent || pl.entry.State == stateUpdating || pl.entry.State == stateReturning || pl.entry.State == stateScaling {
