@@ -36,6 +36,7 @@ import (
 	"github.com/underway-dev/underway/config"
 	"github.com/underway-dev/underway/propagation/changeset"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/content"
 	"github.com/underway-dev/underway/propagation/outbox"
 	"github.com/underway-dev/underway/propagation/push"
 	"github.com/underway-dev/underway/propagation/render"
@@ -163,7 +164,7 @@ func (f *fence) set(edit func(*fence)) {
 func startHub(t *testing.T, id, holder string) *hub {
 	t.Helper()
 	members, err := clusters.NewFleet(clusters.Options{
-		HubID: id, Holder: holder, Local: fleet.Hub().RESTConfig(),
+		HubID: id, Holder: holder, Local: fleet.Hub().RESTConfig(), Kinds: append(render.Kinds(), content.Kinds()...),
 		Intervals: clusters.Intervals{
 			Probe: time.Second, ProbeTimeout: 4 * time.Second, Discovery: 2 * time.Second,
 			Lease: time.Second, LeaseExpiry: 5 * time.Second, BackoffMin: 300 * time.Millisecond, BackoffMax: 2 * time.Second,
