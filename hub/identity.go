@@ -22,7 +22,7 @@ import (
 // The Secret with the nonce and the term, its namespace on a hub that was installed by hand, and the identity of the
 // hub's own cluster.
 //
-// +kubebuilder:rbac:groups="",namespace=underway-system,resources=secrets,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups="",namespace=underway-system,resources=secrets,verbs=get;create;update
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
 
 // Keys of the Secret underway-hub-id.

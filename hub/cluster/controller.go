@@ -28,10 +28,10 @@ import (
 
 // What the hub does in its own cluster for MemberClusters. Secrets only in the install namespace.
 //
-// +kubebuilder:rbac:groups=fleet.underway.dev,resources=memberclusters,verbs=get;list;watch;patch;update
-// +kubebuilder:rbac:groups=fleet.underway.dev,resources=memberclusters/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=fleet.underway.dev,resources=memberclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=fleet.underway.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups="",namespace=underway-system,resources=secrets,verbs=get;list;watch
-// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // kubeconfigKey is the key of a member's Secret.
 const kubeconfigKey = "kubeconfig"

@@ -24,16 +24,17 @@ import (
 // What the hub does in its own cluster for UnitedDeployments. Children in the hub's own cluster are written by the
 // outbox, through the manager's account.
 //
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch;update
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Members is what this package reads of members; *clusters.Fleet is one.
 type Members interface {
@@ -112,6 +113,8 @@ type memory struct {
 	toldAt map[outbox.Key]time.Time
 	// shorts are the children that are short of ready pods.
 	shorts map[plan.Target]*short
+	// scalers are the children that an autoscaler scales, or did.
+	scalers map[plan.Target]*scaler
 	// travel is what travels along; concerns are the hub's objects that its templates name.
 	travel   traveller
 	concerns map[string]bool
