@@ -57,6 +57,7 @@ func (a *agent) scale(in *inplace.Intent, pods []inplace.Pod) inplace.Population
 		case a.slots.ordered && at < int(in.Partition):
 			in.Outside = append(in.Outside, p.Name)
 		}
+		staying.going = len(out.Deletes)
 		if p.Revision == in.Update.Name {
 			// Whoever is there runs it, until he is gone.
 			staying.fresh++
@@ -83,6 +84,9 @@ func (a *agent) scale(in *inplace.Intent, pods []inplace.Pod) inplace.Population
 	for at := range int(in.Replicas) {
 		name := fmt.Sprintf("p-%d", a.slots.start+at)
 		switch {
+		case !c.used[name] && staying.soon(at):
+			// Made now it would be of the revision before, and move at once.
+			*out.AbsentNew++
 		case !c.used[name]:
 			out.Creates = append(out.Creates, staying.create(name, at))
 		case !taken[name] && staying.updates(at):
@@ -103,6 +107,8 @@ type slotted struct {
 
 	in         *inplace.Intent
 	old, fresh int
+	// going are pods that this pass deletes.
+	going int
 }
 
 func (s *slotted) position(name string) (at int, wanted bool) {
@@ -118,6 +124,13 @@ func (s *slotted) position(name string) (at int, wanted bool) {
 func (s *slotted) updates(at int) bool {
 	beyond := s.ordered && at >= int(s.in.Partition) || !s.ordered && s.old >= int(s.in.Partition)
 	return s.in.Invalid == "" && s.fresh < int(s.in.Grant()) && beyond
+}
+
+// soon reports whether the pod of a slot would come at the update revision once those are gone that this pass deletes.
+func (s *slotted) soon(at int) bool {
+	after := *s
+	after.fresh -= s.going
+	return s.going > 0 && !s.updates(at) && after.updates(at)
 }
 
 // create makes the pod of a slot, at the update revision as far as the partition and the grant allow it.
