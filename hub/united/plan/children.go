@@ -136,6 +136,8 @@ func (p *pass) existing(pl *place) {
 		pl.say(stateWaiting, "the child cannot be read: "+c.Unreadable)
 	case c.Report.Deleting:
 		pl.say(stateWaiting, "the child is being deleted on the member; it is created again when it is gone")
+	case p.underWay() && !pl.full() && pl.emptied():
+		p.holdChild(pl) // it gets the completed template back before it gets pods
 	case c.Report.SubsetRevision == pl.target.revision:
 		p.push(pl, c, pl.target, p.partitionOf(pl, c), "it carries the template of the spec")
 		p.judge(pl)
@@ -167,6 +169,12 @@ func (p *pass) existing(pl *place) {
 func (pl *place) none() bool {
 	r := &pl.child.Report
 	return pl.replicas == 0 && (len(r.ScaledBy) == 0 || ptr.Deref(r.SpecReplicas, 1) == 0)
+}
+
+// emptied is true for a child that has the template of the spec and no pods, so that no old revision is left to hold.
+func (pl *place) emptied() bool {
+	r := &pl.child.Report
+	return r.Fresh && r.SubsetRevision == pl.target.revision && r.Replicas == 0 && ptr.Deref(r.SpecReplicas, 1) == 0 && !pl.settled
 }
 
 // empty is true when there is nothing to update, and nothing to prove a template with.
