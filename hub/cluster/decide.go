@@ -250,12 +250,22 @@ func (w *writer) reachable(o observation) {
 	case o.view.Block == clusters.BlockUnauthorized:
 		w.set(fleetv1alpha1.ConditionReachable, metav1.ConditionFalse, string(o.view.Block), "it refuses the credential")
 	case o.view.Block == clusters.BlockUnreachable:
-		w.set(fleetv1alpha1.ConditionReachable, metav1.ConditionFalse, string(o.view.Block), "it does not answer")
+		reason, message := unreachable(o)
+		w.set(fleetv1alpha1.ConditionReachable, metav1.ConditionFalse, reason, message)
 	case !o.view.Reachable:
 		w.set(fleetv1alpha1.ConditionReachable, metav1.ConditionUnknown, "Connecting", "it has not answered yet")
 	default:
 		w.set(fleetv1alpha1.ConditionReachable, metav1.ConditionTrue, "Answers", "")
 	}
+}
+
+// unreachable tells a member that does not answer from one that is not who the kubeconfig says: only a person can help there.
+func unreachable(o observation) (reason, message string) {
+	if words := o.view.Message; strings.Contains(words, "certificate") {
+		return "CertificateNotTrusted", fmt.Sprintf("what answers there has a certificate that the stored kubeconfig does not trust (%s); "+
+			"if the cluster or its authority was replaced: %s", words, o.remedy())
+	}
+	return string(clusters.BlockUnreachable), "it does not answer"
 }
 
 // readiness says why a member is not ready; "" when it is. The words do not change from look to look.
@@ -274,7 +284,8 @@ func readiness(o observation, changed string) (reason, message string) {
 	case clusters.BlockUnauthorized:
 		return "Unauthorized", "it refuses the credential: " + o.remedy()
 	case clusters.BlockUnreachable:
-		return "Unreachable", "it does not answer; its workloads keep their last known numbers"
+		reason, message = unreachable(o)
+		return reason, message + "; its workloads keep their last known numbers"
 	case clusters.BlockIdentityTaken:
 		return "IdentityTaken", o.view.Message
 	case clusters.BlockIdentityUnstored:
