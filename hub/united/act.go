@@ -197,6 +197,9 @@ func fingerprint(p *plan.Push) string {
 	if p.Input.LiveReplicas != nil {
 		replicas += fmt.Sprintf(" of %d", *p.Input.LiveReplicas)
 	}
+	if p.TakeReplicas {
+		replicas += " taken back"
+	}
 	after := ""
 	if p.After != nil {
 		after = fmt.Sprintf("%+v", *p.After)
@@ -216,7 +219,7 @@ func (r *Reconciler) item(ud *appsv1alpha1.UnitedDeployment, p *plan.Push) (outb
 		if err != nil {
 			return outbox.Item{}, err
 		}
-		out.Want, out.Object = changeset.WantApplied, obj
+		out.Want, out.Object, out.TakeReplicas = changeset.WantApplied, obj, p.TakeReplicas
 		return out, nil
 	case plan.WantDeleted:
 		out.Want = changeset.WantDeleted

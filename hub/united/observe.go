@@ -62,6 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	r.observeChildren(seen)
+	r.observeScalers(ctx, seen)
 	r.observePods(ctx, seen)
 	seen.Deliveries = r.deliveries(m)
 	r.observeTravel(ctx, seen)

@@ -38,7 +38,7 @@ func decide(in Input) Decision {
 	if in.Live.GetDeletionTimestamp() != nil {
 		return out.is(OpNothing, ReasonTerminating, "it is being deleted; what is wanted waits until it is gone")
 	}
-	if scaled(in.Live) {
+	if scaled(in.Live) && !in.TakeReplicas {
 		// The plan may not know yet that somebody scales it: taking replicas back now would take them from the autoscaler,
 		// and with them the trace that there is one.
 		in.Desired = in.Desired.DeepCopy()
@@ -76,8 +76,13 @@ func letGo(in Input, out Decision, c claim, op Op) Decision {
 
 func adopt(in Input, out Decision, c claim) Decision {
 	if !c.adoptable(in.Adopt) {
-		return out.is(OpConflict, c.reason, fmt.Sprintf("%s %s/%s is not touched: %s",
-			in.Live.GetKind(), in.Live.GetNamespace(), in.Live.GetName(), c.message))
+		would := ""
+		if c.adoptable(appsv1alpha1.AdoptAny) {
+			out.Fields = names(differences(in.Desired, in.Live), nil)
+			would = "; taking it over would change " + list(out.Fields)
+		}
+		return out.is(OpConflict, c.reason, fmt.Sprintf("%s %s/%s is not touched: %s%s",
+			in.Live.GetKind(), in.Live.GetNamespace(), in.Live.GetName(), c.message, would))
 	}
 	if in.Live.GetDeletionTimestamp() != nil {
 		return out.is(OpNothing, ReasonTerminating, "it is being deleted")

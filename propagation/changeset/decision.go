@@ -117,6 +117,8 @@ type Input struct {
 	Intent render.Intent
 	// Adopt is the owner's policy; empty is Never.
 	Adopt appsv1alpha1.AdoptPolicy
+	// TakeReplicas sends replicas although an autoscaler's entry owns them: the caller has seen that the autoscaler is gone.
+	TakeReplicas bool
 }
 
 // Decision is what is to be done to one object.

@@ -38,6 +38,8 @@ type Item struct {
 	// one is not written: StateReplan (a plan that grants must never create the object it grants to). Empty: the plan
 	// saw no child, and an object of ours that turns out to exist is not written either but planned for anew.
 	Judged types.UID
+	// TakeReplicas takes replicas back from an autoscaler that is gone, whose entry the object still has.
+	TakeReplicas bool
 	// EnsureNamespace creates the namespace on the member if it is absent and the hub may.
 	EnsureNamespace bool
 	// Shared is true for an object that belongs to a set of owners, as content that travels along. Object is then what
@@ -74,7 +76,7 @@ func (i Item) Key() Key {
 
 // equal compares what is wanted.
 func (i Item) equal(other Item) bool {
-	return other.Object != nil && i.Want == other.Want && i.Source == other.Source && i.Hold == other.Hold && i.Intent == other.Intent && i.Judged == other.Judged &&
+	return other.Object != nil && i.Want == other.Want && i.Source == other.Source && i.Hold == other.Hold && i.Intent == other.Intent && i.Judged == other.Judged && i.TakeReplicas == other.TakeReplicas &&
 		i.Adopt == other.Adopt && i.EnsureNamespace == other.EnsureNamespace && reflect.DeepEqual(i.Object.Object, other.Object.Object)
 }
 

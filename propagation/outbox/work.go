@@ -270,7 +270,7 @@ func (a *attempt) decide(live *unstructured.Unstructured) changeset.Decision {
 	}
 	d := changeset.Decide(changeset.Input{
 		Want: a.item.Want, Desired: a.item.Object, Live: live, Memory: a.known.memory,
-		HubID: a.outbox.HubID, Intent: a.item.Intent, Adopt: a.item.Adopt,
+		HubID: a.outbox.HubID, Intent: a.item.Intent, Adopt: a.item.Adopt, TakeReplicas: a.item.TakeReplicas,
 	})
 	a.outcome.Op, a.outcome.Reason = d.Op, d.Reason
 	return d

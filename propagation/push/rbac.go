@@ -9,7 +9,8 @@ package push
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets;serviceaccounts,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=underway-system,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager;underway-member,verbs=get

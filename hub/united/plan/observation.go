@@ -78,6 +78,9 @@ type Member struct {
 type Child struct {
 	Member string
 	Report feedback.Report
+	// ScalerGone is true when the autoscaler that its fields name was seen to be gone: ScaledBy is then empty, and its replicas
+	// are taken back.
+	ScalerGone bool
 	// Unreadable says what could not be read of it; the report has then its identity only.
 	Unreadable string
 }
@@ -147,6 +150,8 @@ type Push struct {
 	Input render.Input
 	// Judged is the UID of the child this was planned for; empty: there was none.
 	Judged types.UID
+	// TakeReplicas takes replicas back from an autoscaler that is gone.
+	TakeReplicas bool
 	// Because says why, for the log.
 	Because string
 }
