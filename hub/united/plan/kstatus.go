@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -54,9 +55,9 @@ func (p *pass) stalled() (reason, message string) {
 	for i := range p.status.SubsetStatuses {
 		e := &p.status.SubsetStatuses[i]
 		if word := waitsForMember(e); word != "" && p.lasts(e.Since) {
-			out, reason = append(out, e.Name+": "+e.Message), word
+			out, reason = append(out, e.Name+": "+e.Message), cmp.Or(reason, word)
 		} else if len(e.Failing) > 0 && !e.Stale && p.lasts(e.Failing[0].Since) {
-			out, reason = append(out, e.Name+": "+suffered(e)), appsv1alpha1.ConditionPodsFailing
+			out, reason = append(out, e.Name+": "+suffered(e)), cmp.Or(reason, appsv1alpha1.ConditionPodsFailing)
 		}
 	}
 	return reason, strings.Join(out, "; ")

@@ -81,11 +81,13 @@ func numberless(message string) string {
 
 // Bounds of the text in the status. The object, its spec and this status included, must fit into what etcd takes in one
 // write (1.5 MiB by default): all texts of all subsets together stay below textBudget, and the counts of a subset, its
-// conditions and its places in the maps beside take about 600 bytes.
+// conditions and its places in the maps beside take about 700 bytes where names are as long as they may be.
 const (
-	textBudget = 256 << 10
-	// leastText holds the commonest message with its command; mostText is for objects of few subsets.
-	leastText, mostText = 256, 2048
+	textBudget = 160 << 10
+	// leastText holds the words of the commonest messages; mostText is for objects of few subsets.
+	leastText, mostText = 128, 2048
+	// roomy is from how much text on a subset has several problems with names of pods; below, the first one without names.
+	roomy = 1024
 )
 
 // textLimit is how many bytes of text each of n subsets may have.
@@ -100,27 +102,47 @@ func bound(e *appsv1alpha1.SubsetStatus, limit int) {
 	if e.Report != nil {
 		r := *e.Report
 		r.Broken = nil // Failing has it
-		r.Refused = boundProblems(r.Refused, limit/4)
+		r.Refused = boundProblems(r.Refused, limit)
+		if limit < roomy {
+			r.Refused = nil // the message has it
+		}
 		problems += sizeOf(r.Refused)
 		e.Report = &r
 	}
-	e.Failing = boundProblems(e.Failing, limit/4)
+	e.Failing = boundProblems(e.Failing, limit)
 	problems += sizeOf(e.Failing)
 	e.Message = shorten(e.Message, limit-problems)
 }
 
-// boundProblems keeps as many problems, each with as many words and names of pods, as fit.
+// Lean takes all texts off the subsets of a status that did not fit into its object all the same: states, numbers and the beginnings of conditions stay.
+func Lean(s *appsv1alpha1.UnitedDeploymentStatus) {
+	for i := range s.SubsetStatuses {
+		e := &s.SubsetStatuses[i]
+		e.Message, e.Failing, e.Report = "", nil, nil
+	}
+	for i := range s.Conditions {
+		s.Conditions[i].Message = cut(s.Conditions[i].Message, leanMessage)
+	}
+}
+
+// leanMessage is what is left of a condition's message in a lean status.
+const leanMessage = 256
+
+// boundProblems keeps as many problems, each with as many words and names of pods, as fit into a quarter of the limit.
 func boundProblems(list []appsv1alpha1.PodProblem, limit int) []appsv1alpha1.PodProblem {
 	var out []appsv1alpha1.PodProblem
-	left := limit
-	for _, x := range list[:min(len(list), maxFailing)] {
+	most, named, left := maxFailing, maxNamed, limit/4 //nolint:mnd // two such lists are half of the text
+	if limit < roomy {
+		most, named = 1, 0
+	}
+	for _, x := range list[:min(len(list), most)] {
 		if len(out) > 0 && left < len(x.Reason)+len(x.Message) {
 			break
 		}
 		x.Message = cut(x.Message, max(left-len(x.Reason), shortest))
 		left -= len(x.Reason) + len(x.Message)
 		var names []string
-		for _, name := range x.Pods[:min(len(x.Pods), maxNamed)] {
+		for _, name := range x.Pods[:min(len(x.Pods), named)] {
 			if left -= len(name); left < 0 {
 				break
 			}
