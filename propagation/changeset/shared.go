@@ -90,7 +90,12 @@ func (in SharedInput) shared(out Decision, c claim, marks []string) Decision {
 		out.Fields = names(differences(out.Object, in.Live), nil)
 		return out.is(OpApply, ReasonAdopted, "this hub let it go and takes it back; this changes "+list(out.Fields))
 	}
-	return compare(Input{Desired: out.Object, Live: in.Live, Memory: in.Memory, Intent: source}, out, c)
+	d := compare(Input{Desired: out.Object, Live: in.Live, Memory: in.Memory, Intent: source}, out, c)
+	if slices.Sort(marks); d.Reason == ReasonOwnershipLost && !slices.Equal(marks, content.Marks(in.Live.GetAnnotations())) {
+		// A mark has no value, and what has none is not told from what is absent.
+		return d.is(OpApply, ReasonChanged, "it changes "+list(d.Fields))
+	}
+	return d
 }
 
 // withoutOwners decides about an object of ours that nobody wants any more: nothing where no mark goes, or where the marks

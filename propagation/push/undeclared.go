@@ -56,12 +56,37 @@ func dropUndeclared(obj *unstructured.Unstructured, message string) error {
 			[]string{"partition", "paused", "replicas", "selector", "template", "updateStrategy", "rollingUpdate"}, name) {
 			return fmt.Errorf("%w: %s", ErrUndeclared, part[at+1:])
 		}
+		if confines(steps) {
+			return fmt.Errorf("%w: %s confines the pods there; take it out of the template, or patch it out for this subset until the member is upgraded",
+				ErrUndeclared, part[at+1:])
+		}
 		found = remove(obj.Object, steps) || found
 	}
 	if !found {
 		return ErrUndeclared
 	}
 	return nil
+}
+
+// confines is true for a field, or one below it, that says what pods may do or see on their node, who they are, or where they
+// run: pods without it would be other pods. Newer fields are told by their names.
+func confines(steps []step) bool {
+	if len(steps) < 2 || steps[1].field != "template" {
+		return false
+	}
+	named := []string{
+		"os", "affinity", "tolerations", "nodeSelector", "nodeName", "runtimeClassName", "schedulingGates", "schedulerName", "volumes",
+		"serviceAccountName", "serviceAccount", "resourceClaims", "enableServiceLinks", "procMount", "priorityClassName", "valueFrom",
+	}
+	parts := []string{
+		"security", "privileg", "seccomp", "apparmor", "selinux", "capabilit", "readonly", "runas", "token", "namespace",
+		"credential", "groups", "sysctl", "isolat", "sandbox", "pullsecret",
+	}
+	return slices.ContainsFunc(steps, func(s step) bool {
+		lower := strings.ToLower(s.field)
+		return slices.Contains(named, s.field) || strings.HasPrefix(lower, "host") ||
+			slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(lower, part) })
+	})
 }
 
 // step is a field's name, or a list item by its index or its keys.

@@ -46,6 +46,13 @@ func TestUndeclaredFieldsAreLeftOut(t *testing.T) {
 		"by index": {message: head + ".spec.template.spec.containers[0].newer: field not declared in schema", want: func(s map[string]any) {
 			delete(s["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any), "newer")
 		}},
+		"user namespaces":     {message: head + ".spec.template.spec.hostUsers: field not declared in schema", refused: true},
+		"below the context":   {message: head + ".spec.template.spec.containers[name=\"web\"].securityContext.newer: field not declared in schema", refused: true},
+		"a newer confinement": {message: head + ".spec.template.spec.podSecurityLevel: field not declared in schema", refused: true},
+		"a source of volumes": {message: head + ".spec.template.spec.volumes[name=\"v\"].newer: field not declared in schema", refused: true},
+		"a mount":             {message: head + ".spec.template.spec.containers[name=\"web\"].volumeMounts[mountPath=\"/x\"].recursiveReadOnly: field not declared in schema", refused: true},
+		"one among others": {message: head + "errors:\n  .spec.new: field not declared in schema\n" +
+			"  .spec.template.spec.hostUsers: field not declared in schema", refused: true},
 		"the hold":            {message: head + ".spec.paused: field not declared in schema", refused: true},
 		"the identity":        {message: head + ".metadata.odd: field not declared in schema", refused: true},
 		"the spec":            {message: head + ".spec: field not declared in schema", refused: true},
