@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,11 +20,33 @@ func identityLabels() []string {
 	}
 }
 
-// harmless refuses a subset's patch that writes, or takes away, a label by which a controller finds its pods.
+// harmless refuses a subset's patch that makes other pods than the workload's: one that writes, or takes away, a label by which
+// a controller finds its pods, a mark of the hub, or what says which object it is and whose.
 func harmless(patch map[string]any) error {
+	for _, field := range fieldsOf(patch) {
+		if field != "metadata" && field != "spec" && !strings.HasPrefix(field, "$") {
+			return fmt.Errorf("the subset's patch writes %s, which a pod template does not have: a patch has metadata and spec", field)
+		}
+	}
 	meta, err := childMap(patch, "metadata")
 	if err != nil {
 		return fmt.Errorf("the subset's patch: %w", err)
+	}
+	for _, field := range fieldsOf(meta) {
+		if field != "labels" && field != "annotations" && field != "creationTimestamp" && !strings.HasPrefix(field, "$") {
+			return fmt.Errorf("the subset's patch writes metadata.%s, which is the workload's: a patch changes labels and annotations only", field)
+		}
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		written, err := childMap(meta, field)
+		if err != nil {
+			return fmt.Errorf("the subset's patch: metadata: %w", err)
+		}
+		for _, name := range fieldsOf(written) {
+			if strings.Contains(name, "fleet.underway.dev/") {
+				return fmt.Errorf("the subset's patch writes metadata.%s[%q], which the hub writes itself: remove it from the patch", field, name)
+			}
+		}
 	}
 	written, err := childMap(meta, "labels")
 	if err != nil {
@@ -36,6 +59,8 @@ func harmless(patch map[string]any) error {
 	}
 	return nil
 }
+
+func fieldsOf(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 // matched refuses a patch that takes the pods from the child's selector. A template whose own labels do not match is left
 // to the member, which refuses it and names both.
