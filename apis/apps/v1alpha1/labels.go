@@ -78,10 +78,6 @@ const (
 	// AnnotationPropagateContent with the value "false" on a UnitedDeployment lets nothing travel along with it: its members
 	// have what its template names from elsewhere.
 	AnnotationPropagateContent = "fleet.underway.dev/propagate-content"
-	// LabelPropagate with the value "true" on an object of a kind named at install (--propagate-kinds) sends it to members:
-	// to those that AnnotationMembers, a label selector over MemberClusters, selects, or to all that take its namespace.
-	LabelPropagate    = "fleet.underway.dev/propagate"
-	AnnotationMembers = "fleet.underway.dev/members"
 	// LabelOwnerUID is on the hub's own ControllerRevisions: the UID of their UnitedDeployment. One that has the label and
 	// no owner reference was let go by the garbage collector: somebody deleted the owner with --cascade=orphan.
 	LabelOwnerUID = "fleet.underway.dev/owner-uid"
