@@ -19,11 +19,11 @@ import (
 	"github.com/underway-dev/underway/propagation/clusters"
 )
 
-// The Secret with the nonce and the term, its namespace on a hub that was installed by hand, and the identity of the
-// hub's own cluster.
+// The Secret with the nonce and the term, and the identity of the hub's own cluster. The namespace of the Secret is where the
+// hub's account is, so that it exists; a hub that runs as somebody else may create it.
 //
 // +kubebuilder:rbac:groups="",namespace=underway-system,resources=secrets,verbs=get;create;update
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // Keys of the Secret underway-hub-id.
 const (

@@ -26,8 +26,8 @@ func main() {
 		}))
 }
 
-// Namespace underway-system, for the leader Lease:
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
+// Namespace underway-system, for the leader Lease; an agent that runs as somebody else may create it:
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // run starts the agent.
 func run(ctx context.Context, b *boot.Options, o member.Options) error {
