@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,6 +86,21 @@ func TestAllocateUpstream(t *testing.T) {
 			ptr.To[int32](12),
 			[]Share{share("a", 0, "", "2", "4"), share("b", 0, "", "1", "50%"), share("c", 0, "")},
 			result{Replicas: []int32{4, 6, 2}},
+		},
+		"M021 twelve, with percents": {
+			ptr.To[int32](12),
+			[]Share{share("fixed", 0, "", "4", "6"), share("spot", 0, "", "25%", "25%"), share("burst", 0)},
+			result{Replicas: []int32{6, 3, 3}},
+		},
+		"M021 scaled to five": {
+			ptr.To[int32](5),
+			[]Share{share("fixed", 6, "", "4", "6"), share("spot", 3, "", "25%", "25%"), share("burst", 3)},
+			result{Replicas: []int32{4, 1, 0}},
+		},
+		"O88 minimums above the total are given in order": {
+			ptr.To[int32](5),
+			[]Share{share("a", 0, "", "4"), share("b", 0, "", "4")},
+			result{Replicas: []int32{4, 1}},
 		},
 		"O86 a minimum above the maximum": {
 			ptr.To[int32](10),
@@ -242,4 +258,74 @@ func TestAllocateLargeNumbers(t *testing.T) {
 	if sum := int64(got.Replicas[0]) + int64(got.Replicas[1]); sum != int64(big) || got.Replicas[1] > 20 {
 		t.Errorf("got %v", got.Replicas)
 	}
+}
+
+// TestN1 (W27): whole percents that sum to 100 always sum to the total, each within one of its exact share, and where one is
+// left to take the rest they never take more than there is.
+func TestN1(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sum := rapid.Int32Range(0, 500).Draw(t, "total")
+		left := int32(100)
+		var shares []Share
+		var percents []int32
+		for left > 0 {
+			p := rapid.Int32Range(1, left).Draw(t, "percent")
+			left -= p
+			percents = append(percents, p)
+			shares = append(shares, Share{Name: string(rune('a' + len(shares))), Replicas: new(intstr.FromString(fmt.Sprintf("%d%%", p)))})
+		}
+		got, err := Allocate(&sum, shares)
+		if err != nil || got.Contradiction {
+			t.Fatalf("%v, %v", got, err)
+		}
+		var placed int32
+		for i, n := range got.Replicas {
+			placed += n
+			if exact := percents[i] * sum; 100*n <= exact-100 || 100*n >= exact+100 {
+				t.Fatalf("%d%% of %d is %d", percents[i], sum, n)
+			}
+		}
+		if placed != sum {
+			t.Fatalf("%d of %d: %v", placed, sum, got)
+		}
+		open, err := Allocate(&sum, append(shares[:len(shares)-1:len(shares)-1], Share{Name: "rest"}))
+		if err != nil || open.Contradiction || sumOf(open.Replicas) != sum {
+			t.Fatalf("with one that takes the rest: %v, %v", open, err)
+		}
+	})
+}
+
+// TestSpecifiedPermuted: without percents the order in which subsets are written changes nothing.
+func TestSpecifiedPermuted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sum := rapid.Int32Range(0, 300).Draw(t, "total")
+		var shares []Share
+		for i := range rapid.IntRange(1, 7).Draw(t, "subsets") {
+			s := Share{Name: string(rune('a' + i)), Last: rapid.Int32Range(0, 50).Draw(t, "last")}
+			if i > 0 && rapid.Bool().Draw(t, "named") {
+				s.Replicas = new(intstr.FromInt32(rapid.Int32Range(0, 40).Draw(t, "replicas")))
+			}
+			shares = append(shares, s)
+		}
+		other := rapid.Permutation(shares).Draw(t, "order")
+		a, errA := Allocate(&sum, shares)
+		b, errB := Allocate(&sum, other)
+		if errA != nil || errB != nil || a.Contradiction != b.Contradiction {
+			t.Fatalf("%v %v %v %v", a, errA, b, errB)
+		}
+		if a.Contradiction {
+			return // divided by largest remainder, ties in the order written
+		}
+		want := map[string]int32{}
+		for i, s := range shares {
+			want[s.Name] = a.Replicas[i]
+		}
+		for i, s := range other {
+			if want[s.Name] != b.Replicas[i] {
+				t.Fatalf("%s gets %d or %d", s.Name, want[s.Name], b.Replicas[i])
+			}
+		}
+	})
 }

@@ -67,7 +67,7 @@ func (p *pass) summarise() {
 func (p *pass) totals() {
 	s := p.status
 	s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
-	s.UpdatedInPlace, s.Recreated = 0, 0
+	s.UpdatedInPlace, s.Recreated, s.ReservedPods = 0, 0, 0
 	s.SubsetReplicas = map[string]int32{}
 	s.UpdateStatus = &appsv1alpha1.UpdateStatus{UpdatedRevision: p.status.UpdatedRevision, CurrentPartitions: map[string]int32{}}
 	for _, pl := range p.places {
@@ -79,7 +79,8 @@ func (p *pass) totals() {
 	}
 	for i := range s.SubsetStatuses {
 		e := &s.SubsetStatuses[i]
-		s.Replicas += e.Replicas
+		s.Replicas += max(e.Replicas-e.ReservedPods, 0) // as upstream: an autoscaler must not count pods that others stand in for
+		s.ReservedPods += e.ReservedPods
 		s.ReadyReplicas += e.ReadyReplicas
 		s.UpdatedReplicas += e.UpdatedReplicas
 		s.UpdatedReadyReplicas += e.UpdatedReadyReplicas
