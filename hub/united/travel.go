@@ -56,8 +56,8 @@ type traveller struct {
 	objects map[travels.Ref]*unstructured.Unstructured
 }
 
-// listSoon is how long to wait for the hub's lists.
-const listSoon = 200 * time.Millisecond
+// listSoon is how long to wait for the hub's lists; what arrives wakes who names it before that.
+const listSoon = 2 * time.Second
 
 // observeTravel reads what travels along. What cannot be read is left out: nothing that needs it is sent.
 func (r *Reconciler) observeTravel(ctx context.Context, seen *observation) {
