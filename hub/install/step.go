@@ -25,8 +25,10 @@ const (
 	Kept Action = "kept"
 	// Refused: it belongs to somebody else and was not touched.
 	Refused Action = "refused"
-	// Removed: a binding of ours that was wider than asked for.
+	// Removed: it was ours.
 	Removed Action = "removed"
+	// Orphaned: it stays, marked as let go.
+	Orphaned Action = "orphaned"
 	// Missing: something that a person must make is not there.
 	Missing Action = "missing"
 	// Checked: something was proven.

@@ -16,6 +16,8 @@ import (
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/hubinit"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/join"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/undo"
+	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/uninstall"
+	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/unjoin"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/version"
 )
 
@@ -25,7 +27,7 @@ func New(env *cli.Env) *cobra.Command {
 		Use:   "kubectl-underway",
 		Short: "Move a workload through a fleet of clusters, in place",
 		Long: "Move a workload through a fleet of clusters, in place.\n\n" +
-			"Flags that name a cluster (--kubeconfig, --context ...) are kubectl's and name the hub; in `join` they name the member.",
+			"Flags that name a cluster (--kubeconfig, --context ...) are kubectl's and name the hub; in `join` and `unjoin` they name the member.",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl underway"},
 		SilenceUsage:      true,
 		SilenceErrors:     true,
@@ -36,7 +38,7 @@ func New(env *cli.Env) *cobra.Command {
 	cmd.SetErr(env.ErrOut)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(cmd, "%v", err) })
 	cmd.AddCommand(
-		hubinit.New(env), join.New(env), get.New(env), explain.New(env), history.New(env), undo.New(env),
+		hubinit.New(env), join.New(env), unjoin.New(env), uninstall.New(env), get.New(env), explain.New(env), history.New(env), undo.New(env),
 		freeze.NewFreeze(env), freeze.NewUnfreeze(env), confirm.New(env),
 		version.New(env), completion.New(env),
 	)
