@@ -33,3 +33,27 @@ func BenchmarkThousandSubsets(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkThousandMembers is the same by one template of subsets.
+func BenchmarkThousandMembers(b *testing.B) {
+	var members []string
+	for i := range 1000 {
+		members = append(members, fmt.Sprintf("m%d:tier=web", i))
+	}
+	w := selectedFleet(b, 5000, []appsv1alpha1.SubsetSelector{tmpl("tier=web", "")}, members...)
+	w.run()
+	w.hold("50%")
+	setImage(w.ud, "web:2")
+	for range 3 {
+		for _, p := range w.pass() {
+			w.deliver(p)
+		}
+	}
+	o := w.observe()
+	b.ReportAllocs()
+	for b.Loop() {
+		if d := Next(o, w.now); len(d.Pushes) != 1000 {
+			b.Fatal(len(d.Pushes))
+		}
+	}
+}

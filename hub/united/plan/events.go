@@ -43,9 +43,11 @@ func (p *pass) leftWithMember() {
 	}
 	for i := range p.was.SubsetStatuses {
 		e := &p.was.SubsetStatuses[i]
-		_, known := p.Members[e.Cluster]
+		if _, known := p.Members[e.Cluster]; known || e.Workload == "" {
+			continue
+		}
 		still := slices.ContainsFunc(p.status.SubsetStatuses, func(s appsv1alpha1.SubsetStatus) bool { return s.Name == e.Name && s.Cluster == e.Cluster })
-		if known || still || e.Workload == "" {
+		if still {
 			continue
 		}
 		p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: appsv1alpha1.ConditionLeftBehind, Message: fmt.Sprintf(

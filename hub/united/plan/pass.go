@@ -92,7 +92,8 @@ type site struct {
 }
 
 func (p *pass) index() {
-	p.entries, p.children = map[site]int{}, map[site][]*Child{}
+	p.entries = make(map[site]int, len(p.was.SubsetStatuses))
+	p.children = make(map[site][]*Child, len(p.Children))
 	for i := range p.was.SubsetStatuses {
 		s := &p.was.SubsetStatuses[i]
 		if _, ok := p.entries[site{s.Name, s.Cluster}]; !ok {

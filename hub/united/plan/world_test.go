@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -387,16 +388,17 @@ func (w *world) idle() {
 }
 
 func (w *world) fingerprint() string {
-	out := fmt.Sprintf("%+v", w.ud.Status.Release) + w.ud.Status.CurrentRevision
+	var out strings.Builder
+	fmt.Fprintf(&out, "%+v%s", w.ud.Status.Release, w.ud.Status.CurrentRevision)
 	for _, name := range w.memberNames() {
 		for _, key := range sortedKeys(w.members[name].children) {
-			out += fmt.Sprintf("\n%s %+v", name, *w.members[name].children[key])
+			fmt.Fprintf(&out, "\n%s %+v", name, *w.members[name].children[key])
 		}
 	}
 	for _, s := range w.ud.Status.SubsetStatuses {
-		out += fmt.Sprintf("\n%s %s %d/%d/%d", s.Name, s.State, s.UpdatedReplicas, s.Replicas, s.DesiredReplicas)
+		fmt.Fprintf(&out, "\n%s %s %d/%d/%d", s.Name, s.State, s.UpdatedReplicas, s.Replicas, s.DesiredReplicas)
 	}
-	return out
+	return out.String()
 }
 
 func (w *world) memberNames() []string { return sortedKeys(w.members) }
