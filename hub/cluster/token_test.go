@@ -119,7 +119,7 @@ func newWorld(t *testing.T, token string, funcs interceptor.Funcs) *world {
 			t.Fatal(err)
 		}
 	}
-	raw, err := install.Access{Server: "https://eu-1", CAData: []byte("ca")}.Kubeconfig("eu-1", token)
+	raw, err := install.Access{Server: "https://eu-1", CAData: certificate(t, at(0), at(1))}.Kubeconfig("eu-1", token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestARenewedTokenIsStoredAndTheConnectionStays(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// A person's new credential is another connection.
-	raw, err := install.Access{Server: "https://eu-1", CAData: []byte("ca")}.Kubeconfig("eu-1", jwt(hubAccount, at(66), at(200)))
+	raw, err := install.Access{Server: "https://eu-1", CAData: certificate(t, at(0), at(1))}.Kubeconfig("eu-1", jwt(hubAccount, at(66), at(200)))
 	if err != nil {
 		t.Fatal(err)
 	}

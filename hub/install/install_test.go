@@ -1,6 +1,12 @@
 package install_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
@@ -70,7 +76,8 @@ func TestAccessOf(t *testing.T) {
 
 // TestTheHubTakesTheKubeconfig: what is built passes the hub's own parser, and says the same.
 func TestTheHubTakesTheKubeconfig(t *testing.T) {
-	access := install.Access{Server: "https://eu-1.example:6443", CAData: []byte("ca"), ServerName: "kubernetes"}
+	authority := authority(t)
+	access := install.Access{Server: "https://eu-1.example:6443", CAData: authority, ServerName: "kubernetes"}
 	raw, err := access.Kubeconfig("eu-1", "token")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +86,7 @@ func TestTheHubTakesTheKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Host != access.Server || cfg.BearerToken != "token" || string(cfg.CAData) != "ca" || cfg.ServerName != "kubernetes" {
+	if cfg.Host != access.Server || cfg.BearerToken != "token" || string(cfg.CAData) != string(authority) || cfg.ServerName != "kubernetes" {
 		t.Errorf("got %+v", cfg)
 	}
 	loaded, err := clientcmd.Load(raw)
@@ -185,4 +192,19 @@ func TestCheckIdentity(t *testing.T) {
 			}
 		})
 	}
+}
+
+// authority is a certificate, as a cluster's CA is.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
