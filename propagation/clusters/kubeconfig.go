@@ -1,6 +1,8 @@
 package clusters
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -51,6 +53,9 @@ func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
 	if bad := refusedFields(cluster, user, server, allowInsecure); len(bad) > 0 {
 		return nil, fmt.Errorf("%w: %v must not be set", ErrRefused, bad)
 	}
+	if bad := unreadableFields(cluster, user); bad != "" {
+		return nil, fmt.Errorf("%w: %s", ErrRefused, bad)
+	}
 	out := &rest.Config{
 		Host:        cluster.Server,
 		Username:    user.Username,
@@ -96,6 +101,21 @@ func refusedFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo, server *ur
 	}
 	slices.Sort(out)
 	return out
+}
+
+// unreadableFields says which certificate or key is none: the member would never be asked, and must not be blamed.
+func unreadableFields(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) string {
+	ca := c.CertificateAuthorityData
+	if len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
+		return "clusters[].cluster.certificate-authority-data holds no certificate in PEM"
+	}
+	if len(u.ClientCertificateData) == 0 && len(u.ClientKeyData) == 0 {
+		return ""
+	}
+	if _, err := tls.X509KeyPair(u.ClientCertificateData, u.ClientKeyData); err != nil {
+		return "users[].user.client-certificate-data and client-key-data are no pair of a certificate and its key in PEM"
+	}
+	return ""
 }
 
 // missing says which name does not exist, or that none is given.

@@ -1,8 +1,16 @@
 package clusters_test
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -109,14 +117,15 @@ func TestPlainHTTPIsAlwaysRefused(t *testing.T) {
 
 func TestParseKubeconfigRebuilds(t *testing.T) {
 	t.Parallel()
+	cert, key := pair(t)
 	cfg, err := clusters.ParseKubeconfig(kubeconfig(
-		`,"certificate-authority-data":"Y2E=","tls-server-name":"sni"`,
-		`"token":"t","client-certificate-data":"Y2VydA==","client-key-data":"a2V5","username":"n","password":"p"`), false)
+		fmt.Sprintf(`,"certificate-authority-data":%q,"tls-server-name":"sni"`, encoded(cert)),
+		fmt.Sprintf(`"token":"t","client-certificate-data":%q,"client-key-data":%q,"username":"n","password":"p"`, encoded(cert), encoded(key))), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Host != "https://member:6443" || cfg.BearerToken != "t" || cfg.Username != "n" || cfg.Password != "p" ||
-		string(cfg.CAData) != "ca" || string(cfg.CertData) != "cert" || string(cfg.KeyData) != "key" || cfg.ServerName != "sni" {
+		!bytes.Equal(cfg.CAData, cert) || !bytes.Equal(cfg.CertData, cert) || !bytes.Equal(cfg.KeyData, key) || cfg.ServerName != "sni" {
 		t.Errorf("rebuilt %+v", cfg)
 	}
 	if cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.Proxy != nil || cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.Insecure {
@@ -126,6 +135,51 @@ func TestParseKubeconfigRebuilds(t *testing.T) {
 	if err != nil || !insecure.Insecure || len(insecure.CAData) != 0 {
 		t.Errorf("allowed to skip verification: %+v, %v", insecure, err)
 	}
+}
+
+// TestParseKubeconfigRefusesWhatIsNoCertificate: a member must not be said to refuse a credential that it was never shown.
+func TestParseKubeconfigRefusesWhatIsNoCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	_, other := pair(t)
+	client := func(cert, key []byte) string {
+		return fmt.Sprintf(`"client-certificate-data":%q,"client-key-data":%q`, encoded(cert), encoded(key))
+	}
+	garbage := []byte("garbage-7")
+	for name, tc := range map[string]struct{ cluster, user, want string }{
+		"no authority":       {fmt.Sprintf(`,"certificate-authority-data":%q`, encoded(garbage)), `"token":"t"`, "certificate-authority-data"},
+		"no certificate":     {"", client(garbage, key), "client-certificate-data"},
+		"no key":             {"", client(cert, garbage), "client-key-data"},
+		"another's key":      {"", client(cert, other), "client-key-data"},
+		"a key alone":        {"", fmt.Sprintf(`"client-key-data":%q`, encoded(key)), "client-certificate-data"},
+		"a lone certificate": {"", fmt.Sprintf(`"client-certificate-data":%q`, encoded(cert)), "client-key-data"},
+	} {
+		_, err := clusters.ParseKubeconfig(kubeconfig(tc.cluster, tc.user), false)
+		if !errors.Is(err, clusters.ErrRefused) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), string(garbage)) {
+			t.Errorf("%s: got %v, want it to name %s", name, err, tc.want)
+		}
+	}
+}
+
+func encoded(raw []byte) string { return base64.StdEncoding.EncodeToString(raw) }
+
+// pair is a certificate and its key.
+func pair(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
 func TestHubID(t *testing.T) {
