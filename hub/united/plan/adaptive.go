@@ -173,6 +173,22 @@ func (p *pass) bear(shares []subset.Share, replicas []int32) {
 	}
 }
 
+// countOnce leaves pods that are there twice, while replicas move, out of the count that autoscalers read: one that finds the
+// load within its tolerance would make the surplus the new total.
+func (p *pass) countOnce() {
+	all, total := p.United.Spec.Replicas, p.toPlace()
+	if !p.adaptive() || all == nil || total == nil {
+		return
+	}
+	var allotted int32
+	for _, pl := range p.places {
+		allotted += pl.replicas
+	}
+	if allotted > *total {
+		p.status.Replicas = min(p.status.Replicas, *all)
+	}
+}
+
 // standIns says which places others stand in for.
 func (p *pass) standIns() []string {
 	var out []string

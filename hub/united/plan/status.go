@@ -89,6 +89,7 @@ func (p *pass) totals() {
 			s.Recreated += e.Report.Recreated
 		}
 	}
+	p.countOnce()
 }
 
 // moveHeard moves the times at which members were heard only when something else has changed: a time alone is no write.
