@@ -31,6 +31,9 @@ func child(in Input) (*unstructured.Unstructured, error) {
 	if err := matched(spec, in); err != nil {
 		return nil, err
 	}
+	if err := peopled(spec, in); err != nil {
+		return nil, err
+	}
 	if err := place(spec, in); err != nil {
 		return nil, fmt.Errorf("placing the partition: %w", err)
 	}

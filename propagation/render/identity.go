@@ -86,6 +86,29 @@ func matched(spec map[string]any, in Input) error {
 	return nil
 }
 
+// peopled refuses a patch that leaves the pods without a container. A template that has none itself is left to the member.
+func peopled(spec map[string]any, in Input) error {
+	if len(in.Overlay.Patch) == 0 || containers(spec) > 0 {
+		return nil
+	}
+	bare, err := overlaid(in.Workload, Overlay{})
+	if err != nil {
+		return err
+	}
+	if containers(bare["spec"].(map[string]any)) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the patch of subset %s leaves no containers in spec.containers: remove what takes them away from the patch", in.Subset)
+}
+
+// containers counts those of the pod template of a workload's spec.
+func containers(spec map[string]any) int {
+	pod, _ := spec["template"].(map[string]any)
+	inner, _ := pod["spec"].(map[string]any)
+	list, _ := inner["containers"].([]any)
+	return len(list)
+}
+
 // changed are the labels of the selector that differ, sorted.
 func changed(before, after labels.Set, sel *metav1.LabelSelector) []string {
 	var out []string
