@@ -194,9 +194,6 @@ func fingerprint(p *plan.Push) string {
 	if p.Input.Replicas != nil {
 		replicas = fmt.Sprint(*p.Input.Replicas)
 	}
-	if p.Input.LiveReplicas != nil {
-		replicas += fmt.Sprintf(" of %d", *p.Input.LiveReplicas)
-	}
 	if p.TakeReplicas {
 		replicas += " taken back"
 	}

@@ -52,9 +52,6 @@ type Input struct {
 
 	// Replicas of the child; nil: somebody else scales it and the field is not named.
 	Replicas *int32
-	// LiveReplicas is what the child was last seen to have, where somebody else scales it; a percent becomes a number of
-	// them for the kinds that know no percent, and the hold when it is nil.
-	LiveReplicas *int32
 	// Partition is always written, except by a Deployment and by a StatefulSet with OnDelete. A Deployment refuses any but
 	// the hold and 0, and neither is written into it.
 	Partition Partition

@@ -32,7 +32,7 @@ func TestPlacesByKind(t *testing.T) {
 		more      string
 		partition render.Partition
 		paused    bool
-		scaled    *int32
+		replicas  *int32
 		want      map[string]any
 	}{
 		"native hold":          {kind: sts, partition: hold, want: map[string]any{"partition": int64(math.MaxInt32)}},
@@ -41,7 +41,7 @@ func TestPlacesByKind(t *testing.T) {
 		"native start whole":   {kind: sts, more: `, "ordinals": {"start": 7}`, partition: number(0), want: map[string]any{"partition": int64(0)}},
 		"native start hold":    {kind: sts, more: `, "ordinals": {"start": 7}`, partition: hold, want: map[string]any{"partition": int64(math.MaxInt32)}},
 		"native paused":        {kind: sts, partition: number(0), paused: true, want: map[string]any{"partition": int64(math.MaxInt32)}},
-		"native percent":       {kind: sts, partition: percent("70%"), scaled: new(int32(5)), want: map[string]any{"partition": int64(4)}},
+		"native percent":       {kind: sts, partition: percent("70%"), replicas: new(int32(5)), want: map[string]any{"partition": int64(4)}},
 		"native percent, live": {kind: sts, partition: percent("70%"), want: map[string]any{"partition": int64(3)}},
 		"native keeps its own": {
 			kind: sts, more: `, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "partition": 9}}`,
@@ -64,8 +64,8 @@ func TestPlacesByKind(t *testing.T) {
 			t.Parallel()
 			in := kindInput(tc.kind, tc.more)
 			in.Partition, in.Paused = tc.partition, tc.paused
-			if tc.scaled != nil {
-				in.Replicas, in.LiveReplicas = nil, tc.scaled
+			if tc.replicas != nil {
+				in.Replicas = tc.replicas
 			}
 			got := at(t, mustChild(t, in).Object, "spec", "updateStrategy", "rollingUpdate")
 			if tc.want == nil && got == nil {
@@ -93,7 +93,7 @@ func TestPercentBecomesNumberRoundedTowardsOld(t *testing.T) {
 		replicas := rapid.Int32Range(1, math.MaxInt32).Draw(t, "replicas")
 		grant := rapid.Int32Range(0, replicas).Draw(t, "grant")
 		in := kindInput(rapid.SampledFrom([]render.Kind{render.StatefulSet(), render.AdvancedStatefulSet()}).Draw(t, "kind"), "")
-		in.Replicas, in.LiveReplicas, in.Partition = nil, &replicas, render.PercentPartition(grant, replicas)
+		in.Replicas, in.Partition = &replicas, render.PercentPartition(grant, replicas)
 		obj, err := render.Child(in)
 		if err != nil {
 			t.Fatal(err)

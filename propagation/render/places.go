@@ -122,7 +122,8 @@ func rollingUpdateOf(spec map[string]any) (map[string]any, error) {
 
 var errPartition = errors.New("the partition is neither a number of 0 or more nor a whole percent up to 100%")
 
-// oldPods is the partition as a number of pods. A percent counts of the live replicas, rounded towards old.
+// oldPods is the partition as a number of pods. A percent counts of the replicas, rounded towards
+// old; where somebody else scales the child it is the hold.
 func oldPods(in Input) (int64, error) {
 	p := in.Partition
 	if p.Hold {
@@ -139,9 +140,6 @@ func oldPods(in Input) (int64, error) {
 		return 0, fmt.Errorf("%w: %q", errPartition, p.Value.StrVal)
 	}
 	live := in.Replicas
-	if live == nil {
-		live = in.LiveReplicas
-	}
 	switch {
 	case percent == 0:
 		return 0, nil

@@ -249,7 +249,7 @@ func (p *pass) push(pl *place, c *Child, r rendered, part render.Partition, beca
 	if c != nil {
 		in.Name, out.Judged, out.TakeReplicas = c.Report.Name, c.Report.UID, c.ScalerGone
 		if len(c.Report.ScaledBy) > 0 {
-			in.Replicas, in.LiveReplicas = nil, c.Report.SpecReplicas
+			in.Replicas = nil
 		}
 		if part.Hold && in.Replicas != nil && unobserved(&c.Report, r) {
 			in.Replicas = new(int32(0)) // the pods that a hold makes are of what was current before

@@ -214,7 +214,7 @@ func (t *packer) waits(pl *place, push *Push, missing []string) bool {
 		return false
 	}
 	in := t.inputOf(pl, r, render.Partition{Hold: true})
-	in.Name, in.Replicas, in.LiveReplicas, in.Controller = push.Input.Name, push.Input.Replicas, push.Input.LiveReplicas, push.Input.Controller
+	in.Name, in.Replicas, in.Controller = push.Input.Name, push.Input.Replicas, push.Input.Controller
 	push.Input, push.Kind, push.Because = in, r.workload.Kind, "its content is not there yet"
 	return true
 }
