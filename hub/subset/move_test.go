@@ -17,20 +17,32 @@ func TestHold(t *testing.T) {
 		homeless      int32
 	}{
 		"replicas that move stay until they are ready": {
-			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 1, Ready: 1}},
-			[]int32{2, 2, 3}, []int32{0, 0, 2}, 0,
+			[]int32{2, 0, 3},
+			[]Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 1, Ready: 1}},
+			[]int32{2, 2, 3},
+			[]int32{0, 0, 2},
+			0,
 		},
 		"one is ready": {
-			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 3, Ready: 2, Awaited: 2}},
-			[]int32{2, 1, 3}, []int32{0, 0, 1}, 0,
+			[]int32{2, 0, 3},
+			[]Standing{{Last: 2, Ready: 2}, {Last: 2}, {Last: 3, Ready: 2, Awaited: 2}},
+			[]int32{2, 1, 3},
+			[]int32{0, 0, 1},
+			0,
 		},
 		"all are": {
-			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 2}, {Last: 1}, {Last: 3, Ready: 3, Awaited: 1}},
-			[]int32{2, 0, 3}, []int32{0, 0, 0}, 0,
+			[]int32{2, 0, 3},
+			[]Standing{{Last: 2, Ready: 2}, {Last: 1}, {Last: 3, Ready: 3, Awaited: 1}},
+			[]int32{2, 0, 3},
+			[]int32{0, 0, 0},
+			0,
 		},
 		"a pod that was never moved keeps nobody waiting": {
-			[]int32{2, 0, 3}, []Standing{{Last: 2, Ready: 0}, {Last: 2}, {Last: 3, Ready: 3, Awaited: 2}},
-			[]int32{2, 0, 3}, []int32{0, 0, 0}, 0,
+			[]int32{2, 0, 3},
+			[]Standing{{Last: 2, Ready: 0}, {Last: 2}, {Last: 3, Ready: 3, Awaited: 2}},
+			[]int32{2, 0, 3},
+			[]int32{0, 0, 0},
+			0,
 		},
 		"a total that falls is obeyed, ready or not": {
 			[]int32{2, 0}, []Standing{{Last: 5}, {Last: 5}}, []int32{2, 0}, []int32{0, 0}, 0,

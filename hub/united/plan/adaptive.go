@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/hub/subset"
@@ -240,5 +239,5 @@ func (p *pass) unreachableAfter() *time.Duration {
 	if !p.adaptive() || settings == nil || settings.UnreachableSeconds == nil {
 		return nil
 	}
-	return ptr.To(time.Duration(*settings.UnreachableSeconds) * time.Second)
+	return new(time.Duration(*settings.UnreachableSeconds) * time.Second)
 }

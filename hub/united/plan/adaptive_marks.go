@@ -176,7 +176,7 @@ func (p *pass) waiting(pl *place) ([]Waiting, bool) {
 	return pods, ok
 }
 
-// proven is the subset revision whose pods count: the completed one. A pod of a revision that is being released may have no
+// counts tells the pods that count: those of one subset revision: the completed one. A pod of a revision that is being released may have no
 // node because of the template, and a place must not be drained for that.
 func (p *pass) counts(pl *place) func(Waiting) bool {
 	done, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)

@@ -112,7 +112,7 @@ func (w *scarce) place(member string, c *cloneSet) {
 			back = append(back, rev)
 		}
 	}
-	c.pods = append(front, back...)
+	c.pods = slices.Concat(front, back)
 }
 
 // look is what the hub knows of pods: nothing of a member that is down.
@@ -126,9 +126,9 @@ func (w *scarce) look(o *Observation) {
 		}
 		at := Target{Member: c.Member, Kind: c.Report.Kind, Name: c.Report.Name}
 		o.Waiting[at] = []Waiting{}
-		real := w.members[c.Member].children[c.Report.Kind+"/"+c.Report.Name]
-		placed := w.withNode(c.Member, real)
-		for i, rev := range real.pods {
+		there := w.members[c.Member].children[c.Report.Kind+"/"+c.Report.Name]
+		placed := w.withNode(c.Member, there)
+		for i, rev := range there.pods {
 			key := fmt.Sprintf("%s/%s/%d", c.Member, rev, i)
 			seen := Waiting{Revision: rev}
 			if slices.Contains(placed, i) {
@@ -431,7 +431,7 @@ func TestAdaptiveMostUnreachable(t *testing.T) {
 	w.want("one is back", "a 4/4, b 3/3, c 7/7")
 }
 
-// revisionOf is the subset revision of an image in a child.
+// carried is the subset revision that a child carries.
 func (w *scarce) carried(name string) string { return w.child(name).label }
 
 // TestAdaptiveBadRevision: a revision that no node takes drains no member, whatever it was granted.
