@@ -371,4 +371,3 @@ func settle(live *unstructured.Unstructured, wants map[string]outbox.Item) *unst
 	}
 	return w.members["m1"].objects["shop/settings"]
 }
-
