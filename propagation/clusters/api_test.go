@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +40,7 @@ func newAPI(t *testing.T, uid string) *api {
 	a := &api{uid: uid, asked: map[string]int{}, items: map[string][]any{}, watches: map[string]int{}, closing: make(chan struct{})}
 	a.Server = httptest.NewUnstartedServer(a)
 	a.EnableHTTP2 = true
+	a.Config.ErrorLog = log.New(io.Discard, "", 0)
 	a.StartTLS()
 	t.Cleanup(func() {
 		close(a.closing)
@@ -218,7 +220,7 @@ func await(t *testing.T, f *Fleet, name, what string, ok func(View) bool) View {
 
 func eventually(t *testing.T, what string, ok func() bool, said func() string) {
 	t.Helper()
-	for range 1000 {
+	for range 3000 {
 		if ok() {
 			return
 		}
