@@ -198,8 +198,11 @@ func (s *story) numbers() {
 func (s *story) order() {
 	s.in.Compare = []func(a, b inplace.Pod) int{nil, nil, order.Name, order.OrdinalDescending}[s.rng.IntN(4)]
 	s.in.Scatter, s.in.RecreateOnly, s.in.Fixed = nil, nil, nil
-	if s.rng.IntN(6) == 0 {
-		s.in.Fixed = map[string]string{fmt.Sprintf("p-%d", s.rng.IntN(4)): "its claims are resized first"}
+	if s.rng.IntN(3) == 0 {
+		s.in.Fixed = map[string]string{}
+		for range 1 + s.rng.IntN(3) {
+			s.in.Fixed[fmt.Sprintf("p-%d", s.rng.IntN(8))] = "its claims are resized first"
+		}
 	}
 	if s.rng.IntN(4) == 0 {
 		s.in.Scatter = []appsv1alpha1.UpdateScatterTerm{{Key: "lb", Value: "true"}, {Key: "seen", Value: "true"}}
@@ -329,7 +332,9 @@ func (s *story) end() error {
 		s.a.slots.waits = false
 	}
 	s.in.MaxUnavailable = max(s.in.MaxUnavailable, 1)
-	if s.rng.IntN(2) == 0 {
+	// A pod that never comes up, and that the partition keeps by its position, spends the budget for good: that is as asked.
+	keeps := s.a.slots != nil && s.a.slots.ordered && slices.ContainsFunc(s.a.w.live(), func(p *simPod) bool { return broken(p.truth()) })
+	if s.rng.IntN(2) == 0 || keeps {
 		s.in.Partition = 0
 	}
 	s.granted()
@@ -363,10 +368,7 @@ func (s *story) peace(d inplace.Decision) error {
 	}
 	for _, p := range s.a.w.live() {
 		pod := p.truth()
-		broken := false
-		for i := range pod.Spec.Containers {
-			broken = broken || bad(pod.Spec.Containers[i].Image) || crashing(pod.Spec.Containers[i].Image)
-		}
+		broken := broken(pod)
 		if err := unhooked(pod); err != nil && !broken {
 			return fmt.Errorf("%w: %+v", err, d)
 		}
@@ -378,4 +380,9 @@ func (s *story) peace(d inplace.Decision) error {
 		return fmt.Errorf("%d asked, %d proven: %+v", sum.Asked, sum.Updated, d)
 	}
 	return nil
+}
+
+// broken reports whether a pod's image never comes up.
+func broken(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return bad(c.Image) || crashing(c.Image) })
 }

@@ -76,7 +76,7 @@ func (a *agent) scale(in *inplace.Intent, pods []inplace.Pod) inplace.Population
 			}
 		}
 	}
-	taken := map[string]bool{}
+	taken, late := map[string]bool{}, []int(nil)
 	for _, p := range slices.Concat(c.newer, c.older) {
 		taken[p.Name] = true
 	}
@@ -89,10 +89,17 @@ func (a *agent) scale(in *inplace.Intent, pods []inplace.Pod) inplace.Population
 			*out.AbsentNew++
 		case !c.used[name]:
 			out.Creates = append(out.Creates, staying.create(name, at))
-		case !taken[name] && staying.updates(at):
+		case !taken[name]:
 			// Its name is that of a pod on its way out.
+			late = append(late, at)
+		}
+	}
+	for _, at := range late {
+		if staying.updates(at) {
 			staying.fresh++
 			*out.AbsentNew++
+		} else {
+			staying.old++
 		}
 	}
 	slices.Sort(out.Condemned)

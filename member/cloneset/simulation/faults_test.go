@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/hooks"
+	"github.com/underway-dev/underway/inplace/order"
+	"github.com/underway-dev/underway/member/statefulset/plan"
 	"github.com/underway-dev/underway/member/workload"
 )
 
@@ -147,12 +150,77 @@ func rename(object *unstructured.Unstructured, id string) {
 	unstructured.RemoveNestedField(object.Object, "spec", "volumes")
 }
 
+// orderedFaults are at least one for every rule of a StatefulSet.
+func orderedFaults() []*fault {
+	return []*fault{
+		{name: "in order: pods get the index of another", rules: []string{"identity"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) {
+			for i := range in.Population.Creates {
+				labels := in.Population.Creates[i].Object.GetLabels()
+				labels[appsv1alpha1.LabelPodIndex] = "9"
+				in.Population.Creates[i].Object.SetLabels(labels)
+			}
+		}},
+		{name: "in order: one pod does not wait for those before it", rules: []string{"order", "identity"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) {
+			if p := &in.Population; len(p.Creates) == 1 {
+				next := p.Creates[0]
+				next.Object = next.Object.DeepCopy()
+				ordinal, _ := plan.OrdinalOf(setName, next.Object.GetName())
+				next.Object.SetName(plan.PodName(setName, ordinal+1))
+				labels := next.Object.GetLabels()
+				maps.Copy(labels, plan.Identity(setName, next.Object.GetName()))
+				next.Object.SetLabels(labels)
+				p.Creates = append(p.Creates, next)
+			}
+		}},
+		{name: "in order: from the lowest up", rules: []string{"overtake"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) {
+			in.Compare = func(a, b inplace.Pod) int { return order.OrdinalDescending(b, a) }
+		}},
+		{name: "in order: one pod more is taken down", rules: []string{"budget"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) { in.MaxUnavailable++ }},
+		{name: "in order: one pod more is moved", rules: []string{"grant"}, read: func(_ *agent, w *workload.Wanted) {
+			w.Intent.Partition = max(w.Intent.Partition-1, 0)
+		}},
+		{name: "in order: claims are not created", rules: []string{"claim"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) {
+			for i := range in.Population.Creates {
+				in.Population.Creates[i].Claims = nil
+			}
+		}},
+		{name: "in order: nobody waits for a claim", rules: []string{"resize"}, scale: func(_ *agent, _ workload.Crowd, in *inplace.Intent) { in.Fixed = nil }},
+		{name: "in order: everybody is recreated", rules: []string{"uid"}, read: func(_ *agent, w *workload.Wanted) {
+			w.Intent.Policy = inplace.PolicyReCreate
+		}},
+		{name: "in order: a pause is not seen", rules: []string{"paused"}, read: func(_ *agent, w *workload.Wanted) {
+			w.Intent.Paused, w.Intent.OnDelete = false, false
+		}},
+		{name: "in order: hooks are not asked", rules: []string{"hook"}, read: func(_ *agent, w *workload.Wanted) { w.Intent.Lifecycle = nil }},
+		{name: "in order: time does not wake it", rules: []string{"quiet", "end"}, sleepy: true},
+		{name: "in order: lost pods do not come back", rules: []string{"end"}, scale: func(_ *agent, c workload.Crowd, in *inplace.Intent) {
+			if len(c.Pods) > 0 {
+				in.Population.Creates = nil
+			}
+		}},
+		{name: "in order: the status boasts", rules: []string{"boast"}, boasting: true},
+	}
+}
+
 // TestPlantedFaults: every rule is able to fail, and catches its faults within 400 stories.
 func TestPlantedFaults(t *testing.T) {
 	t.Parallel()
+	catch(t, faults(), plot.tell, "budget", "grant", "total", "id", "claim", "hook", "undone", "quiet", "end")
+}
+
+// TestPlantedFaultsInOrder: so is every rule of a StatefulSet.
+func TestPlantedFaultsInOrder(t *testing.T) {
+	t.Parallel()
+	catch(t, orderedFaults(), plot.tellOrdered,
+		"identity", "order", "overtake", "budget", "grant", "claim", "resize", "uid", "paused", "hook", "quiet", "end", "boast")
+}
+
+// catch tells stories with each fault until a rule of its catches it; rules are all that there are.
+func catch(t *testing.T, faults []*fault, tell func(plot) (*story, error), rules ...string) {
+	t.Helper()
 	const most = 400
 	caught := map[string]bool{}
-	for _, f := range faults() {
+	for _, f := range faults {
 		for _, r := range f.rules {
 			caught[r] = true
 		}
@@ -161,8 +229,7 @@ func TestPlantedFaults(t *testing.T) {
 			began := time.Now()
 			others := map[string]int{}
 			for seed := range uint64(most) {
-				p := plot{seed: seed, has: allFeatures, fault: f}
-				_, err := p.tell()
+				_, err := tell(plot{seed: seed, has: allFeatures, fault: f})
 				for _, want := range f.rules {
 					if rule(err) == want {
 						t.Logf("caught by story %d (%s): %v", seed, time.Since(began).Round(time.Millisecond), strings.SplitN(err.Error(), "\n", 2)[0])
@@ -174,7 +241,7 @@ func TestPlantedFaults(t *testing.T) {
 			t.Errorf("not caught in %d stories; other rules: %v", most, others)
 		})
 	}
-	for _, r := range []string{"budget", "grant", "total", "id", "claim", "hook", "undone", "quiet", "end"} {
+	for _, r := range rules {
 		if !caught[r] {
 			t.Errorf("no fault is planted for the rule %q", r)
 		}

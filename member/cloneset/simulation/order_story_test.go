@@ -209,9 +209,7 @@ func (s *orderStory) turn() error {
 func (s *orderStory) setEvent() {
 	switch k := s.rng.IntN(7); {
 	case k < 3 && len(s.c.ordered().Spec.VolumeClaimTemplates) > 0:
-		s.edit(func(set *appsv1alpha1.StatefulSet) {
-			set.Spec.VolumeClaimTemplates = []appsv1alpha1.RawObject{s.claim([]string{"1Gi", "2Gi", "3Gi"}[s.rng.IntN(3)])}
-		})
+		s.sizes()
 	case k < 4 && s.has&withFaults != 0:
 		s.a.quota = !s.a.quota
 		s.c.logf("quota: %t", s.a.quota)
@@ -267,7 +265,17 @@ func (s *orderStory) retarget() {
 		}
 		s.builds = append(s.builds, b)
 	}
+	if len(s.c.ordered().Spec.VolumeClaimTemplates) > 0 && s.rng.IntN(2) == 0 {
+		s.sizes()
+	}
 	s.target(b)
+}
+
+// sizes is another size of the claims.
+func (s *orderStory) sizes() {
+	s.edit(func(set *appsv1alpha1.StatefulSet) {
+		set.Spec.VolumeClaimTemplates = []appsv1alpha1.RawObject{s.claim([]string{"1Gi", "2Gi", "3Gi"}[s.rng.IntN(3)])}
+	})
 }
 
 func (s *orderStory) target(b build) {
@@ -306,6 +314,16 @@ func (s *orderStory) end() error {
 			set.Spec.VolumeClaimTemplates = []appsv1alpha1.RawObject{s.claim("1Gi")}
 		}
 	})
+	if now := s.currentBuild(); s.bad(orderBuild(s.c.ordered())) && !s.bad(now) && s.rng.IntN(2) == 0 {
+		// Back to what was there, with fewer pods, perhaps.
+		if s.rng.IntN(2) == 0 {
+			s.edit(func(set *appsv1alpha1.StatefulSet) {
+				set.Spec.Replicas = new(int32(s.rng.IntN(int(*set.Spec.Replicas) + 1)))
+			})
+		}
+		number, _ := strconv.Atoi(now)
+		s.target(s.builds[number-1])
+	}
 	if s.bad(orderBuild(s.c.ordered())) {
 		s.builds = append(s.builds, build{app: 4, number: len(s.builds) + 1})
 		s.target(s.builds[len(s.builds)-1])
