@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func TestMembers(t *testing.T) {
 		"expired":             (*world).expired,
 		"CRDs removed":        (*world).kindless,
 		"wiped and restored":  (*world).wiped,
-		"swapped":             (*world).swapped,
+		"swapped, strange":    func(w *world) { w.swapped(); w.strange() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,8 +143,8 @@ func (w *world) slow() {
 	w.ways["slow"].Disturb(nil)
 }
 
-// credential replaces what the hub has of a member, and returns what it had.
-func (w *world) credential(member string, raw []byte) []byte {
+// credential edits what the hub has of a member, and returns what it had.
+func (w *world) credential(member string, edit func([]byte) []byte) []byte {
 	w.Helper()
 	mc := &fleetv1alpha1.MemberCluster{}
 	w.must(w.hub.Get(w.Context(), types.NamespacedName{Name: member}, mc))
@@ -154,7 +155,7 @@ func (w *world) credential(member string, raw []byte) []byte {
 	if len(old) == 0 {
 		w.Fatalf("Secret %s has no kubeconfig", key)
 	}
-	secret.Data["kubeconfig"] = raw
+	secret.Data["kubeconfig"] = edit(old)
 	w.must(w.hub.Update(w.Context(), secret))
 	return old
 }
@@ -166,7 +167,7 @@ func (w *world) expired() {
 	w.must(err)
 	raw, err := os.ReadFile(path)
 	w.must(err)
-	w.credential("expired", raw)
+	w.credential("expired", func([]byte) []byte { return raw })
 	w.conditioned("expired", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "kubectl underway join expired", "--upgrade")
 	u.edit(v2, granted("expired"))
 	u.reached("well", 3)
@@ -258,7 +259,7 @@ func (w *world) swapped() {
 	w.must(err)
 	raw, err := os.ReadFile(path)
 	w.must(err)
-	own := w.credential("swapped", raw)
+	own := w.credential("swapped", func([]byte) []byte { return raw })
 	w.conditioned("swapped", fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster swapped")
 	u.edit(v2, granted("swapped"))
 	u.reached("well", 3)
@@ -276,11 +277,36 @@ func (w *world) swapped() {
 	u.once()
 	u.untouched("swapped")
 
-	w.credential("swapped", own)
+	w.credential("swapped", func([]byte) []byte { return own })
 	w.conditioned("swapped", fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster swapped")
 	w.kubectl("confirm", "cluster", "swapped", "--yes")
 	w.isReady("swapped")
 	u.settled(v2)
 	u.once()
 	u.nothingDeleted("well", "swapped")
+}
+
+// strange is another cluster under the member's address, with a certificate of its own: it gets no credential, and a person
+// is told what the matter is.
+func (w *world) strange() {
+	u := w.beside("swapped")
+	link, err := w.lab.Member("swapped").Link()
+	w.must(err)
+	defer link.Close()
+	own := w.credential("swapped", func(raw []byte) []byte {
+		return bytes.ReplaceAll(raw, []byte(w.ways["swapped"].Server()), []byte(link.Server()))
+	})
+	time.Sleep(3 * time.Second) // it reconnects
+	w.isReady("swapped")
+	link.Point(w.lab.Member("well"))
+	w.conditioned("swapped", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "certificate", "kubectl underway join swapped")
+	u.edit(v2, granted("swapped"))
+	u.reached("well", 3)
+	u.stale("swapped", 0)
+	u.unfinished()
+	u.untouched("swapped")
+	link.Point(w.lab.Member("swapped"))
+	u.settled(v2)
+	u.once()
+	w.credential("swapped", func([]byte) []byte { return own })
 }

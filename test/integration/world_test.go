@@ -148,6 +148,12 @@ type service struct {
 	ended bool
 }
 
+func (s *service) process() *lab.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run
+}
+
 func (s *service) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,9 +317,15 @@ func orElse(s, other string) string {
 
 func (w *world) create(ctx context.Context, text string) *appsv1alpha1.UnitedDeployment {
 	GinkgoHelper()
+	u := parse(text)
+	Expect(w.hub.Create(ctx, u)).To(Succeed())
+	return u
+}
+
+func parse(text string) *appsv1alpha1.UnitedDeployment {
+	GinkgoHelper()
 	var u appsv1alpha1.UnitedDeployment
 	Expect(yaml.UnmarshalStrict([]byte(text), &u)).To(Succeed())
-	Expect(w.hub.Create(ctx, &u)).To(Succeed())
 	return &u
 }
 
