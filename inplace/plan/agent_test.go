@@ -83,7 +83,7 @@ func (a *agent) pass(in inplace.Intent, minReady int32) (inplace.Decision, error
 		in.Population.Creates, a.lagged = nil, true
 	}
 	d := plan.Next(in, pods, a.w.now)
-	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), told(in, d), kept(in, d), placed(in, pods, d), fixedStay(in, d), a.act(in, d)); err != nil {
+	if err := cmp.Or(a.checkBudget(in, pods, d), a.checkProven(pods), told(in, d), kept(in, pods, d), placed(in, pods, d), fixedStay(in, d), a.act(in, d)); err != nil {
 		return d, err
 	}
 	if a.faults && !a.lagged {

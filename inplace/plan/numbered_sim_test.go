@@ -162,10 +162,14 @@ func told(in inplace.Intent, d inplace.Decision) error {
 }
 
 // kept: no pod that has no slot is moved, and none that the partition keeps by its position comes to the update revision.
-func kept(in inplace.Intent, d inplace.Decision) error {
+func kept(in inplace.Intent, pods []inplace.Pod, d inplace.Decision) error {
+	there := func(name string) bool {
+		return slices.ContainsFunc(pods, func(p inplace.Pod) bool { return p.Name == name && p.Revision == in.Update.Name })
+	}
 	releasing := in.Current.Name != "" && in.Current.Name != in.Update.Name
 	for _, x := range d.Patches {
-		moves := x.Kind == inplace.PatchUpdate && x.To == in.Update.Name
+		// A further batch of an update that it has is none.
+		moves := x.Kind == inplace.PatchUpdate && x.To == in.Update.Name && !there(x.Name)
 		if moves && slices.Contains(in.Population.Condemned, x.Name) {
 			return fmt.Errorf("kept: %s moves and has no slot: %s", x.Name, x.Because)
 		}
