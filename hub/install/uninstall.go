@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -162,7 +162,7 @@ func (u *uninstaller) stop(ctx context.Context) error {
 // release lets the hub's own workloads go and deletes the UnitedDeployments without anything that depends on them.
 func (u *uninstaller) release(ctx context.Context) error {
 	if len(u.uds) == 0 {
-		return nil
+		return u.revisions(ctx) // what a stop in the middle left
 	}
 	if u.id != "" { // without an id the hub was never started, and has nothing anywhere
 		if _, err := u.letGo(ctx, u.id, u.o.Now); err != nil {
@@ -208,13 +208,18 @@ func (u *uninstaller) releaseOne(ctx context.Context, ud *appsv1alpha1.UnitedDep
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s: %w", name, err)
 	}
-	err = u.client.Get(ctx, client.ObjectKeyFromObject(ud), ud)
-	if err == nil && ud.UID == uid {
-		base := client.MergeFromWithOptions(ud.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		if controllerutil.RemoveFinalizer(ud, appsv1alpha1.FinalizerChildren) {
-			err = u.client.Patch(ctx, ud, base)
+	// The garbage collector takes the orphan finalizer off meanwhile, so that a conflict is nothing unusual.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := u.client.Get(ctx, client.ObjectKeyFromObject(ud), ud)
+		if err != nil || ud.UID != uid {
+			return err
 		}
-	}
+		base := client.MergeFromWithOptions(ud.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		if !controllerutil.RemoveFinalizer(ud, appsv1alpha1.FinalizerChildren) {
+			return nil
+		}
+		return u.client.Patch(ctx, ud, base)
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing %s: %w", name, err)
 	}
@@ -222,7 +227,8 @@ func (u *uninstaller) releaseOne(ctx context.Context, ud *appsv1alpha1.UnitedDep
 	return nil
 }
 
-// revisions removes the ControllerRevisions of UnitedDeployments, which nobody else does once they are orphaned.
+// revisions removes the ControllerRevisions of UnitedDeployments, which nobody else does once they are orphaned. Here no
+// UnitedDeployment is left, so that all of them are nobody's.
 func (u *uninstaller) revisions(ctx context.Context) error {
 	list := &appsv1.ControllerRevisionList{}
 	if err := u.client.List(ctx, list, client.HasLabels{appsv1alpha1.LabelOwnerUID}); err != nil {
@@ -230,11 +236,6 @@ func (u *uninstaller) revisions(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		r := &list.Items[i]
-		if !slices.ContainsFunc(u.uds, func(ud appsv1alpha1.UnitedDeployment) bool {
-			return string(ud.UID) == r.Labels[appsv1alpha1.LabelOwnerUID]
-		}) {
-			continue
-		}
 		if err := u.remove(ctx, r, "ControllerRevision/"+r.Namespace+"/"+r.Name, ""); err != nil {
 			return err
 		}
