@@ -85,7 +85,7 @@ func (w *world) leaders(l leaders) {
 	time.Sleep(2 * time.Second) // it is a standby
 
 	u.edit(v2, `{east: 4, west: 5, north: "100%"}`)
-	w.eventually("the leader begins", func(ctx context.Context) string {
+	w.eventually("the leader begins", func(context.Context) string {
 		if len(u.sent("east")) == 0 {
 			return "nothing was sent"
 		}

@@ -39,7 +39,10 @@ func (c *Cluster) link(inner string) (*Link, error) {
 		cluster: c, backend: c, inner: inner, conns: map[net.Conn]bool{},
 		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])),
 	}
-	return l, l.listen()
+	if err := l.listen(); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func (l *Link) listen() error {
