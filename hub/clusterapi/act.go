@@ -116,6 +116,7 @@ type progress struct {
 	failures int
 	failed   time.Time
 	why      string
+	done     time.Time
 }
 
 func (r *Reconciler) progressOf(key types.NamespacedName) plan.Install {
@@ -125,7 +126,7 @@ func (r *Reconciler) progressOf(key types.NamespacedName) plan.Install {
 	if p == nil {
 		return plan.Install{}
 	}
-	return plan.Install{Running: p.running, Failures: p.failures, Failed: p.failed, Why: p.why}
+	return plan.Install{Running: p.running, Failures: p.failures, Failed: p.failed, Why: p.why, Done: p.done}
 }
 
 // install makes the hub's account in a goroutine of its own.
@@ -151,7 +152,7 @@ func (r *Reconciler) install(ctx context.Context, key types.NamespacedName, s *s
 		r.mu.Lock()
 		p.running = false
 		if err == nil {
-			*p = progress{}
+			*p = progress{done: r.Clock.Now()}
 		} else {
 			p.failures++
 			p.failed, p.why = r.Clock.Now(), words(err)

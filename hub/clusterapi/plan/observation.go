@@ -65,6 +65,8 @@ type Install struct {
 	Failures int
 	Failed   time.Time
 	Why      string
+	// Done is when this process last made it; zero: it has not.
+	Done time.Time
 }
 
 // Decision is what is to be done.

@@ -100,8 +100,10 @@ func active(o Observation, w *writer, d *Decision, now time.Time) {
 	case in.Running:
 		d.LookAgain = installTime
 	case why != "":
-		if wait := in.Failed.Add(backoff(in.Failures)).Sub(now); in.Failures > 0 && wait > 0 {
+		if wait := in.wait(now); wait > 0 {
 			d.LookAgain = wait
+		} else if wait := in.Made.Add(installBackoffMax).Sub(now); !in.Made.IsZero() && wait > 0 {
+			d.LookAgain = wait // a member may refuse what it has just made, and would be asked for ever
 		} else {
 			d.Install, d.LookAgain = why, installTime
 		}
@@ -138,6 +140,18 @@ func needed(o Observation) string {
 		return "another version of the hub made the account"
 	}
 	return ""
+}
+
+// wait is how long the next try has to wait. A new credential that the member refuses, too, is not replaced at once: whether
+// it is refused is another controller's word, which comes late, and a member may refuse every token that it makes.
+func (in Install) wait(now time.Time) time.Duration {
+	switch {
+	case in.Failures > 0:
+		return in.Failed.Add(backoff(in.Failures)).Sub(now)
+	case in.Refused && !in.Done.IsZero() && (in.Source == "" || in.Source == in.From):
+		return in.Done.Add(installBackoffMax).Sub(now)
+	}
+	return 0
 }
 
 func backoff(failures int) time.Duration {

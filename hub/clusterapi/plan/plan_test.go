@@ -183,6 +183,15 @@ func TestWhenTheAccountIsMade(t *testing.T) {
 		"another version, and asked to": {func(o *Observation) { o.Options.Version, o.Options.Reinstall = "v2", true }, "version", fleetv1alpha1.ReasonFollowed},
 		"it is being made":              {func(o *Observation) { o.Install = Install{Source: "s-1", Running: true} }, "", fleetv1alpha1.ReasonNotInstalled},
 		"the kubeconfig runs a program": {func(o *Observation) { o.Install = Install{Unusable: "users[].user.exec must not be set"} }, "", fleetv1alpha1.ReasonNotInstalled},
+		"the new one is refused, too": {func(o *Observation) {
+			o.Install.Refused, o.Install.Done = true, at(0).Add(-time.Minute)
+		}, "", fleetv1alpha1.ReasonFollowed},
+		"the new one is refused since long": {func(o *Observation) {
+			o.Install.Refused, o.Install.Done = true, at(0).Add(-time.Hour)
+		}, "refuses", fleetv1alpha1.ReasonFollowed},
+		"the new one is refused, and its kubeconfig was rotated": {func(o *Observation) {
+			o.Install.Refused, o.Install.Done, o.Install.Source = true, at(0).Add(-time.Minute), "s-2"
+		}, "refuses", fleetv1alpha1.ReasonFollowed},
 		"it failed a moment ago": {func(o *Observation) {
 			o.Install = Install{Source: "s-1", Failures: 1, Failed: at(0).Add(-time.Second), Why: "no route"}
 		}, "", fleetv1alpha1.ReasonNotInstalled},
