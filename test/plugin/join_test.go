@@ -26,7 +26,7 @@ func asHub(t *testing.T, member string) client.Client {
 	t.Helper()
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: install.SecretName(member)}
-	if err := admin(t, shared.fleet.Hub()).Get(t.Context(), key, secret); err != nil {
+	if err := admin(t, shared.lab(t).Hub()).Get(t.Context(), key, secret); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := clusters.ParseKubeconfig(secret.Data["kubeconfig"], false)
@@ -43,7 +43,7 @@ func asHub(t *testing.T, member string) client.Client {
 func memberCluster(t *testing.T, name string) *fleetv1alpha1.MemberCluster {
 	t.Helper()
 	m := &fleetv1alpha1.MemberCluster{}
-	if err := admin(t, shared.fleet.Hub()).Get(t.Context(), client.ObjectKey{Name: name}, m); err != nil {
+	if err := admin(t, shared.lab(t).Hub()).Get(t.Context(), client.ObjectKey{Name: name}, m); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -51,23 +51,23 @@ func memberCluster(t *testing.T, name string) *fleetv1alpha1.MemberCluster {
 
 // TestJoin walks from an empty hub to members; its parts build on each other.
 func TestJoin(t *testing.T) {
-	eu, us := shared.fleet.Member("eu-1"), shared.fleet.Member("us-1")
+	eu, us := shared.lab(t).Member("eu-1"), shared.lab(t).Member("us-1")
 	t.Run("a cluster that is no hub yet is named as the problem", func(t *testing.T) {
 		underway(t, "get", "clusters").fails(t, "kubectl underway init")
 	})
 	t.Run("a dry run of init writes nothing", func(t *testing.T) {
 		underway(t, "init", "--dry-run").ok(t).says(t, "created", "nothing was written")
-		if got := versions(t, admin(t, shared.fleet.Hub())); len(got) > 0 {
+		if got := versions(t, admin(t, shared.lab(t).Hub())); len(got) > 0 {
 			t.Errorf("it wrote %v", got)
 		}
 	})
 	t.Run("init twice changes nothing the second time", func(t *testing.T) {
 		underway(t, "init").ok(t).says(t, "CustomResourceDefinition/memberclusters.fleet.underway.dev", "Namespace/underway-system")
-		before := versions(t, admin(t, shared.fleet.Hub()))
+		before := versions(t, admin(t, shared.lab(t).Hub()))
 		if again := underway(t, "init").ok(t).stdout; strings.Contains(again, "created") || strings.Contains(again, "updated") {
 			t.Errorf("the second time it wrote:\n%s", again)
 		}
-		if diff := cmp.Diff(before, versions(t, admin(t, shared.fleet.Hub()))); diff != "" {
+		if diff := cmp.Diff(before, versions(t, admin(t, shared.lab(t).Hub()))); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -91,9 +91,9 @@ func TestJoin(t *testing.T) {
 		}
 	})
 	t.Run("join twice changes nothing the second time", func(t *testing.T) {
-		hub, member := versions(t, admin(t, shared.fleet.Hub())), versions(t, admin(t, eu))
+		hub, member := versions(t, admin(t, shared.lab(t).Hub())), versions(t, admin(t, eu))
 		underway(t, "join", "eu-1", "--kubeconfig", eu.Kubeconfig(), "--all-namespaces", "--no-agent").ok(t)
-		if diff := cmp.Diff(hub, versions(t, admin(t, shared.fleet.Hub()))); diff != "" {
+		if diff := cmp.Diff(hub, versions(t, admin(t, shared.lab(t).Hub()))); diff != "" {
 			t.Errorf("on the hub:\n%s", diff)
 		}
 		if diff := cmp.Diff(member, versions(t, admin(t, eu))); diff != "" {
@@ -134,9 +134,12 @@ func testLeastPrivilege(t *testing.T) {
 		verb, resource, ns string
 		eu, us             bool
 	}{
-		{"get", "secrets", "kube-system", false, false},
-		{"list", "secrets", "shop", false, false},
-		{"get", "secrets", appsv1alpha1.SystemNamespace, false, false},
+		// Secrets that templates name travel to where the hub may write, and to nowhere else.
+		{"get", "secrets", "kube-system", true, false},
+		{"list", "secrets", "shop", true, true},
+		{"get", "secrets", appsv1alpha1.SystemNamespace, true, false},
+		{"update", "secrets", "shop", false, false},
+		{"delete", "persistentvolumeclaims", "shop", false, false},
 		{"delete", "pods", "shop", false, false},
 		{"patch", "pods", "shop", false, false},
 		{"create", "pods", "shop", false, false},
@@ -162,7 +165,7 @@ func testLeastPrivilege(t *testing.T) {
 		}
 	}
 	// And not by review alone.
-	err := everywhere.List(t.Context(), &corev1.SecretList{}, client.InNamespace("kube-system"))
+	err := somewhere.List(t.Context(), &corev1.SecretList{}, client.InNamespace("kube-system"))
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("listing Secrets of kube-system: %v, want Forbidden", err)
 	}
@@ -170,8 +173,15 @@ func testLeastPrivilege(t *testing.T) {
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("deleting a namespace: %v, want Forbidden", err)
 	}
-	if _, err := install.Identity(t.Context(), somewhere); err != nil {
+	identity, err := install.Identity(t.Context(), admin(t, shared.lab(t).Member("us-1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := install.Prove(t.Context(), somewhere, identity); err != nil {
 		t.Errorf("reading the identity: %v", err)
+	}
+	if err := install.Prove(t.Context(), everywhere, identity); err == nil {
+		t.Error("a credential of another cluster passes for this one's")
 	}
 	list := &corev1.NamespaceList{}
 	if err := somewhere.List(t.Context(), list, client.MatchingFields{"metadata.name": "kube-system"}); err != nil || len(list.Items) != 1 {
@@ -180,7 +190,7 @@ func testLeastPrivilege(t *testing.T) {
 }
 
 func testNarrower(t *testing.T) {
-	us := shared.fleet.Member("us-1")
+	us := shared.lab(t).Member("us-1")
 	namespace(t, admin(t, us), "cart")
 	underway(t, "join", "us-1", "--kubeconfig", us.Kubeconfig(), "--namespaces", "cart", "--no-agent").ok(t).
 		says(t, "removed", "RoleBinding/shop/underway-hub-workloads")
@@ -206,9 +216,9 @@ func testNarrower(t *testing.T) {
 }
 
 func testIdentity(t *testing.T) {
-	hub := admin(t, shared.fleet.Hub())
+	hub := admin(t, shared.lab(t).Hub())
 	m := memberCluster(t, "eu-1")
-	identity, err := install.Identity(t.Context(), admin(t, shared.fleet.Member("eu-1")))
+	identity, err := install.Identity(t.Context(), admin(t, shared.lab(t).Member("eu-1")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,14 +226,14 @@ func testIdentity(t *testing.T) {
 	if err := hub.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	eu, us := shared.fleet.Member("eu-1").Kubeconfig(), shared.fleet.Member("us-1").Kubeconfig()
+	eu, us := shared.lab(t).Member("eu-1").Kubeconfig(), shared.lab(t).Member("us-1").Kubeconfig()
 	underway(t, "join", "eu-2", "--kubeconfig", eu, "--all-namespaces", "--no-agent").fails(t, "already", "eu-1")
 	underway(t, "join", "eu-1", "--kubeconfig", us, "--all-namespaces", "--no-agent").fails(t, "another cluster", identity)
 }
 
 // TestOthersCRDs: what lacks our label is never written.
 func TestOthersCRDs(t *testing.T) {
-	kruise := shared.fleet.Member("kruise")
+	kruise := shared.lab(t).Member("kruise")
 	c := admin(t, kruise)
 	underway(t, "init").ok(t)
 	before := map[string]string{}
@@ -282,13 +292,13 @@ func waitEstablished(t *testing.T, c client.Client, plural string) string {
 // TestDryRun: nothing is written, on neither side.
 func TestDryRun(t *testing.T) {
 	underway(t, "init").ok(t)
-	dry := shared.fleet.Member("dry")
+	dry := shared.lab(t).Member("dry")
 	underway(t, "join", "dry", "--kubeconfig", dry.Kubeconfig(), "--all-namespaces", "--no-agent", "--dry-run").ok(t).
 		says(t, "created", "nothing was written")
 	if got := versions(t, admin(t, dry)); len(got) > 0 {
 		t.Errorf("it wrote on the member: %v", got)
 	}
-	err := admin(t, shared.fleet.Hub()).Get(t.Context(), client.ObjectKey{Name: "dry"}, &fleetv1alpha1.MemberCluster{})
+	err := admin(t, shared.lab(t).Hub()).Get(t.Context(), client.ObjectKey{Name: "dry"}, &fleetv1alpha1.MemberCluster{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("it registered the member: %v", err)
 	}
@@ -297,7 +307,7 @@ func TestDryRun(t *testing.T) {
 // TestAnOlderCRDIsKeptUntilUpgrade on the member "dry".
 func TestAnOlderCRDIsKeptUntilUpgrade(t *testing.T) {
 	underway(t, "init").ok(t)
-	dry := shared.fleet.Member("dry")
+	dry := shared.lab(t).Member("dry")
 	c := admin(t, dry)
 	underway(t, "join", "dry", "--kubeconfig", dry.Kubeconfig(), "--all-namespaces", "--agent-image", "registry.example/underway-member:v1").ok(t)
 	name := client.ObjectKey{Name: "clonesets.apps.kruise.io"}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -27,15 +29,32 @@ import (
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// world is the fleet of all tests of this package, and the built plugin.
+// world is the built product, and the fleet of the tests of one command: a hub and four members without nodes, where no
+// pod runs. It starts when it is first asked for.
 type world struct {
-	fleet  *lab.Fleet
-	binary string
+	binaries string
+
+	once  sync.Once
+	fleet *lab.Fleet
+	err   error
 }
 
 var shared *world
 
-// TestMain starts a hub and four members without nodes: no pod runs in these tests.
+func (w *world) lab(t *testing.T) *lab.Fleet {
+	t.Helper()
+	w.once.Do(func() {
+		w.fleet, w.err = lab.Start(context.Background(), lab.Options{MemberNames: []string{"eu-1", "us-1", "kruise", "dry"}, Log: os.Stderr})
+	})
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	return w.fleet
+}
+
+func (w *world) binary(name string) string { return filepath.Join(w.binaries, name) }
+
+// TestMain builds the product.
 func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -51,16 +70,18 @@ func run(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	binary := filepath.Join(dir, "kubectl-underway")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/kubectl-underway").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building kubectl-underway: %w\n%s", err, out)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator),
+		"./cmd/underway-hub", "./cmd/underway-member", "./cmd/kubectl-underway")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("building: %w\n%s", err, out)
 	}
-	fleet, err := lab.Start(context.Background(), lab.Options{MemberNames: []string{"eu-1", "us-1", "kruise", "dry"}, Log: os.Stderr})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = fleet.Stop() }()
-	shared = &world{fleet: fleet, binary: binary}
+	shared = &world{binaries: dir}
+	defer func() {
+		if shared.fleet != nil {
+			_ = shared.fleet.Stop()
+		}
+	}()
 	return m.Run(), nil
 }
 
@@ -75,12 +96,12 @@ func (r result) all() string { return r.stdout + r.stderr }
 // underway runs the plugin with the hub's kubeconfig in KUBECONFIG.
 func underway(t *testing.T, args ...string) result {
 	t.Helper()
-	return underwayIn(t, shared.fleet.Hub(), "", args...)
+	return underwayIn(t, shared.lab(t).Hub(), "", args...)
 }
 
 func underwayIn(t *testing.T, hub *lab.Cluster, stdin string, args ...string) result {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), shared.binary, args...)
+	cmd := exec.CommandContext(t.Context(), shared.binary("kubectl-underway"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+hub.Kubeconfig())
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
@@ -125,7 +146,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme, clusterv1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 func TestFreeze(t *testing.T) {
 	underway(t, "init").ok(t)
-	c := admin(t, shared.fleet.Hub())
+	c := admin(t, shared.lab(t).Hub())
 	key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: appsv1alpha1.ConfigMapFreeze}
 
 	underway(t, "freeze").fails(t, "--all")
@@ -40,7 +40,7 @@ func TestFreeze(t *testing.T) {
 
 func TestConfirm(t *testing.T) {
 	underway(t, "init").ok(t)
-	c := admin(t, shared.fleet.Hub())
+	c := admin(t, shared.lab(t).Hub())
 	m := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "swapped"}, Spec: fleetv1alpha1.MemberClusterSpec{
 		KubeconfigSecretRef: &fleetv1alpha1.SecretReference{Name: "member-swapped"},
 	}}
@@ -64,12 +64,12 @@ func TestConfirm(t *testing.T) {
 	if err := c.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	underwayIn(t, shared.fleet.Hub(), "n\n", "confirm", "cluster", "swapped").fails(t, "uid-2", "not confirmed")
+	underwayIn(t, shared.lab(t).Hub(), "n\n", "confirm", "cluster", "swapped").fails(t, "uid-2", "not confirmed")
 	underway(t, "confirm", "cluster", "swapped").fails(t, "not confirmed")
 	if got := confirmed(); got != "" {
 		t.Errorf("nobody said yes, and %q was written", got)
 	}
-	underwayIn(t, shared.fleet.Hub(), "y\n", "confirm", "cluster", "swapped").ok(t)
+	underwayIn(t, shared.lab(t).Hub(), "y\n", "confirm", "cluster", "swapped").ok(t)
 	if got, want := confirmed(), "IdentityChanged/uid-2"; got != want {
 		t.Errorf("confirmed %q, want %q", got, want)
 	}
@@ -78,7 +78,7 @@ func TestConfirm(t *testing.T) {
 
 func TestGetUD(t *testing.T) {
 	underway(t, "init").ok(t)
-	c := admin(t, shared.fleet.Hub())
+	c := admin(t, shared.lab(t).Hub())
 	underway(t, "get", "ud").ok(t).says(t, "no UnitedDeployments")
 	ud := &appsv1alpha1.UnitedDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
