@@ -60,6 +60,7 @@ func (s *tokenSource) wrap(next http.RoundTripper) http.RoundTripper {
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
+// RoundTrip calls f.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func newTokens() *tokens { return &tokens{members: map[string]*tokenState{}} }

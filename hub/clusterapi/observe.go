@@ -1,7 +1,6 @@
 package clusterapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -112,7 +111,7 @@ func ownLabels(mc *fleetv1alpha1.MemberCluster) (map[string]bool, error) {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, fmt.Errorf("reading the owners of the labels of MemberCluster %s: %w", mc.Name, err)
 		}
 		for key := range mc.Labels {
@@ -243,13 +242,13 @@ func kubeconfigIn(secret *corev1.Secret, name types.NamespacedName, readErr erro
 	raw, ok := secret.Data[kubeconfigKey]
 	switch {
 	case readErr != nil:
-		return nil, fmt.Errorf("Secret %s does not exist", name)
+		return nil, refusal(fmt.Sprintf("Secret %s does not exist", name))
 	case !ok:
-		return nil, fmt.Errorf("Secret %s has no key %q", name, kubeconfigKey)
+		return nil, refusal(fmt.Sprintf("Secret %s has no key %q", name, kubeconfigKey))
 	}
 	cfg, err := clusters.ParseKubeconfig(raw, false)
 	if errors.Is(err, clusters.ErrRefused) {
-		return nil, fmt.Errorf("Secret %s: %w", name, err)
+		return nil, refusal(fmt.Sprintf("Secret %s: %v", name, err))
 	}
 	return cfg, err
 }

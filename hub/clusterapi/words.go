@@ -30,8 +30,7 @@ func step(doing string, err error) error {
 
 // words puts an error into words for a status: what was being done, and why it failed, without addresses and times.
 func words(err error) string {
-	var said refusal
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[refusal](err); ok {
 		return string(said)
 	}
 	why := "it does not answer"
@@ -43,8 +42,7 @@ func words(err error) string {
 	case apierrors.ReasonForError(err) != "":
 		why = fmt.Sprintf("it answers %s", apierrors.ReasonForError(err))
 	}
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.doing + " failed: " + why
 	}
 	return why

@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -86,7 +87,7 @@ func TestTheHubTakesTheKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Host != access.Server || cfg.BearerToken != "token" || string(cfg.CAData) != string(authority) || cfg.ServerName != "kubernetes" {
+	if cfg.Host != access.Server || cfg.BearerToken != "token" || !bytes.Equal(cfg.CAData, authority) || cfg.ServerName != "kubernetes" {
 		t.Errorf("got %+v", cfg)
 	}
 	loaded, err := clientcmd.Load(raw)

@@ -260,8 +260,8 @@ func (a *applier) objects(ctx context.Context, crd *unstructured.Unstructured) (
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(live.Object, "spec", "versions")
 	for _, v := range versions {
-		version, ok := v.(map[string]any)
-		if !ok || version["served"] != true {
+		version, _ := v.(map[string]any)
+		if served, _ := version["served"].(bool); !served {
 			continue
 		}
 		list := &unstructured.UnstructuredList{}

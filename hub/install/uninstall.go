@@ -85,13 +85,13 @@ func (u *uninstaller) look(ctx context.Context) (err error) {
 	var missing, names []string
 	for i := range u.known {
 		mc := &u.known[i]
-		switch member := u.o.Members[mc.Name]; {
-		case member == nil:
+		member := u.o.Members[mc.Name]
+		if member == nil {
 			missing = append(missing, mc.Name)
-		default:
-			if err := mayLeaveAs(ctx, member, mc); err != nil {
-				return err
-			}
+			continue
+		}
+		if err := mayLeaveAs(ctx, member, mc); err != nil {
+			return err
 		}
 	}
 	for i := range u.uds {

@@ -72,11 +72,11 @@ func waitOf(ud *appsv1alpha1.UnitedDeployment, s *appsv1alpha1.SubsetStatus, row
 
 // withoutPods drops what the pods suffer from a message: it is told apart.
 func withoutPods(message string) string {
-	at := strings.Index(message, " broken since ")
-	if at < 0 {
+	before, _, broken := strings.Cut(message, " broken since ")
+	if !broken {
 		return message
 	}
-	return message[:max(strings.LastIndex(message[:at], "; "), 0)]
+	return before[:max(strings.LastIndex(before, "; "), 0)]
 }
 
 func podsIn(p *appsv1alpha1.PodProblem, now time.Time) string {

@@ -44,7 +44,7 @@ func deliveryOf(o outbox.Outcome) plan.Delivery {
 		return plan.Delivery{Problem: plan.ProblemOther, Message: "no member is written to (" + why + "): kubectl underway unfreeze --all"}
 	case outbox.StateStopped:
 		return plan.Delivery{Problem: plan.ProblemOther, Message: "all writes to members are stopped: kubectl underway confirm hub"}
-	case outbox.StateNamespaceTerminating, outbox.StateKindMissing, outbox.StateUnwantedDelete:
+	case outbox.StateNamespaceTerminating, outbox.StateKindMissing, outbox.StateMissing, outbox.StateUnwantedDelete:
 		return plan.Delivery{Problem: plan.ProblemOther, Message: o.Message}
 	case outbox.StateFailed:
 		return plan.Delivery{Problem: plan.ProblemOther, Message: "the last write failed and is tried again: " + stable(o)}

@@ -166,13 +166,11 @@ func (r *Reconciler) contentDeliveries(t *traveller, owner types.UID) map[plan.T
 		case outbox.StateDone:
 			got.Gone = !slices.Contains(o.Marked, string(owner)) || ended(o)
 			got.Ready = o.Reason != changeset.ReasonGone
-		case outbox.StateMissing:
-			got.Problem, got.Message = plan.ProblemOther, o.Message
 		case outbox.StateTerminating:
 			got.Problem, got.Message = plan.ProblemOther, "it is being deleted on the member"
 		case outbox.StatePending, outbox.StateMemberNotReady, outbox.StateFrozen, outbox.StateStopped, outbox.StateNotLeading,
 			outbox.StateReplan, outbox.StateConflict, outbox.StateNamespaceMissing, outbox.StateNamespaceTerminating,
-			outbox.StateKindMissing, outbox.StateUnwantedDelete, outbox.StateRefused, outbox.StateFailed:
+			outbox.StateKindMissing, outbox.StateMissing, outbox.StateUnwantedDelete, outbox.StateRefused, outbox.StateFailed:
 		}
 		out[plan.Target{Member: key.Member, Kind: key.GVK.Kind, Name: key.Name}] = got
 	}

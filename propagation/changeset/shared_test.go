@@ -211,8 +211,10 @@ func TestB039(t *testing.T) {
 	for _, kind := range []render.Kind{render.CloneSet(), render.Deployment()} {
 		child := func(main string) *unstructured.Unstructured {
 			u := &unstructured.Unstructured{Object: map[string]any{
-				"metadata": map[string]any{"namespace": "shop", "name": "web", "labels": map[string]any{appsv1alpha1.LabelHub: sharingHub},
-					"annotations": map[string]any{appsv1alpha1.AnnotationIntent: "1/ud/3/1", appsv1alpha1.AnnotationOwner: "shop/web"}},
+				"metadata": map[string]any{
+					"namespace": "shop", "name": "web", "labels": map[string]any{appsv1alpha1.LabelHub: sharingHub},
+					"annotations": map[string]any{appsv1alpha1.AnnotationIntent: "1/ud/3/1", appsv1alpha1.AnnotationOwner: "shop/web"},
+				},
 				"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
 					"initContainers": []any{map[string]any{"name": "prep", "image": "app:7"}},
 					"containers":     []any{map[string]any{"name": "main", "image": main}},

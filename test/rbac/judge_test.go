@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestTheLeastPasses(t *testing.T) {
 		if got := Judge(append(granted(), extra), uses(), nil, nil); !one(got, "too many") {
 			t.Errorf("%s is one too many: %v", extra, got)
 		}
-		without := append(granted()[:i:i], granted()[i+1:]...)
+		without := slices.Delete(granted(), i, i+1)
 		if got := Judge(without, refuse(uses(), without), nil, nil); !one(got, "missing") {
 			t.Errorf("without %s: %v", g, got)
 		}

@@ -175,7 +175,7 @@ func (w *world) byHand() {
 	w.eventually("drift is taken back", func(ctx context.Context) (bool, string) {
 		set := &appsv1alpha1.StatefulSet{}
 		err := w.east.Get(ctx, client.ObjectKeyFromObject(db), set)
-		return err == nil && string(set.Spec.Template.Raw) != "" && !strings.Contains(string(set.Spec.Template.Raw), "byhand"), fmt.Sprint(err)
+		return err == nil && len(set.Spec.Template.Raw) != 0 && !strings.Contains(string(set.Spec.Template.Raw), "byhand"), fmt.Sprint(err)
 	})
 	for _, name := range everything() {
 		w.at(name, 1)

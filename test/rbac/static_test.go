@@ -85,7 +85,7 @@ func TestRolesAreWhatTheCodeClaims(t *testing.T) {
 				}
 			}
 			for _, w := range want {
-				if !slices.ContainsFunc(have, func(g Grant) bool { return w.within(g) }) {
+				if !slices.ContainsFunc(have, w.within) {
 					t.Errorf("a marker asks for it, and no role grants it: %s", w)
 				}
 			}

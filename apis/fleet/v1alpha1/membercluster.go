@@ -145,7 +145,7 @@ const (
 	ConditionCredentialRefused = "CredentialRefused" //nolint:gosec // a name, not a credential
 	// ConditionCredentialsValid is True while the credential is accepted and not about to end unrenewed; False names what is
 	// wrong with it and the command that mends it.
-	ConditionCredentialsValid = "CredentialsValid" //nolint:gosec // a name, not a credential
+	ConditionCredentialsValid = "CredentialsValid"
 	// ConditionAgentReady is True while somebody (our agent, OpenKruise) reconciles the workload kinds the member serves.
 	ConditionAgentReady = "AgentReady"
 	// ConditionUpgrading is True while the member's control plane or machines are being upgraded, as Cluster API says. Absent

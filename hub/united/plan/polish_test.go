@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -161,7 +162,7 @@ func TestB167ARestoredHubsDeleteIsOlderThanWhatItWouldDelete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, united("web", 4, "app:v1", sub("a", "ma", "4")))
 	w.run()
-	backup, revs := w.ud.DeepCopy(), append(w.revs[:0:0], w.revs...)
+	backup, revs := w.ud.DeepCopy(), slices.Clone(w.revs)
 	w.members["mb"] = &member{name: "mb", children: map[string]*cloneSet{}}
 	w.ud.Spec.Topology.Subsets = append(w.ud.Spec.Topology.Subsets, sub("b", "mb", "4"))
 	w.ud.Spec.Replicas = new(int32(8))

@@ -20,7 +20,7 @@ type mail struct {
 func TestB129(t *testing.T) {
 	t.Parallel()
 	for seed := range 50 {
-		r := rand.New(rand.NewPCG(uint64(seed), 129)) //nolint:gosec // a seeded test
+		r := rand.New(rand.NewPCG(uint64(seed), 129))
 		w := newWorld(t, united("web", 4, "app:v1", sub("a", "east", "4")))
 		w.run()
 		w.members["west"] = &member{name: "west", children: map[string]*cloneSet{}}

@@ -26,12 +26,12 @@ func tmpl(label, replicas string) appsv1alpha1.SubsetSelector {
 }
 
 // selectedFleet is a world with an object that has templates, and with members: "name" or "name:key=value".
-func selectedFleet(t testing.TB, replicas int32, templates []appsv1alpha1.SubsetSelector, members ...string) *world {
-	t.Helper()
+func selectedFleet(tb testing.TB, replicas int32, templates []appsv1alpha1.SubsetSelector, members ...string) *world {
+	tb.Helper()
 	ud := united("web", replicas, "web:1")
 	ud.Spec.Topology.SubsetTemplates = templates
 	ud.Spec.UpdateStrategy.ManualUpdate = &appsv1alpha1.ManualUpdate{Unnamed: appsv1alpha1.UnnamedUpdate}
-	w := newWorld(t, ud)
+	w := newWorld(tb, ud)
 	for _, m := range members {
 		w.join(m)
 	}

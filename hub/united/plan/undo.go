@@ -81,7 +81,7 @@ func Undo(ud *appsv1alpha1.UnitedDeployment, raw []byte, stored []revision.Store
 		out.Nothing = true
 		return out, nil
 	}
-	out.Says = append(u.says, u.forecast()...)
+	out.Says = slices.Concat(u.says, u.forecast())
 	out.Patch, err = u.patch()
 	return out, err
 }

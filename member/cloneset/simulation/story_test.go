@@ -94,7 +94,8 @@ type teller interface {
 // tell runs a story of a CloneSet and returns the first rule that is broken.
 func (p plot) tell() (*story, error) {
 	s := &story{plot: p}
-	return s, s.play(s)
+	err := s.play(s)
+	return s, err
 }
 
 func (s *story) play(who teller) error {
@@ -665,7 +666,7 @@ func (s *story) bad(number string) bool {
 
 // currentBuild is the build of the revision whose release was finished last.
 func (s *story) currentBuild() string {
-	name := ""
+	var name string
 	if set := s.c.ordered(); set != nil {
 		name = set.Status.CurrentRevision
 	} else {

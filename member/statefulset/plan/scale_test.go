@@ -71,11 +71,13 @@ func TestWhoShouldExist(t *testing.T) {
 		"in order a pod that was just drained is waited for": {"{replicas: 2}", []inplace.Pod{pod(0, "r1", drainedNow), pod(1, "r1"), pod(2, "r1")}, want{hold: "wait for web-0"}},
 		"what takes the place of a pod in the grant waits until it goes": {
 			"{" + parallel + "replicas: 3, reserveOrdinals: [0], updateStrategy: {rollingUpdate: {partition: 2, maxUnavailable: 2}}}",
-			[]inplace.Pod{pod(0, "r2"), pod(1, "r1"), pod(2, "r1")}, want{deletes: "0"},
+			[]inplace.Pod{pod(0, "r2"), pod(1, "r1"), pod(2, "r1")},
+			want{deletes: "0"},
 		},
 		"and comes at the revision before where it will not go": {
 			"{" + parallel + "replicas: 3, reserveOrdinals: [0], updateStrategy: {rollingUpdate: {partition: 2}}}",
-			[]inplace.Pod{pod(0, "r2"), pod(1, "r1", down), pod(2, "r1")}, want{creates: "3:r1", hold: "the scale-in waits"},
+			[]inplace.Pod{pod(0, "r2"), pod(1, "r1", down), pod(2, "r1")},
+			want{creates: "3:r1", hold: "the scale-in waits"},
 		},
 		"asked to go":                        {"{replicas: 3}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", asked), pod(2, "r1")}, want{deletes: "1"}},
 		"asked to go, held by partition":     {"{replicas: 3, updateStrategy: {rollingUpdate: {partition: 3}}}", []inplace.Pod{pod(0, "r1", asked), pod(1, "r1"), pod(2, "r1")}, want{deletes: "0"}},
