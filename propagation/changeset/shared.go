@@ -51,6 +51,8 @@ func DecideShared(in SharedInput) Decision {
 	case !c.ours && !c.adoptable(in.Adopt):
 		return out.is(OpConflict, c.reason, fmt.Sprintf("%s %s/%s is not touched: %s; taking it over would change %s",
 			in.Live.GetKind(), in.Live.GetNamespace(), in.Live.GetName(), c.message, list(names(differences(in.wanted(), in.Live), nil))))
+	case !c.ours && in.Hold:
+		return out.is(OpNothing, c.reason, "it is left as it is until the release comes here: "+c.message)
 	case in.Live.GetDeletionTimestamp() != nil:
 		return out.is(OpNothing, ReasonTerminating, "it is being deleted")
 	case !c.ours:

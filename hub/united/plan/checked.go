@@ -83,7 +83,11 @@ func (p *pass) carryOn(pl *place) {
 		pl.hold("the template is refused")
 		return
 	}
-	if had := was.Grants[pl.name]; had < p.was.SubsetReplicas[pl.name] {
+	switch had := was.Grants[pl.name]; {
+	case had >= p.was.SubsetReplicas[pl.name]: // whole
+	case had >= pl.replicas: // what is left when it was scaled below its grant is not all that it had
+		pl.hold("the release before was granted no more")
+	default:
 		pl.grantOld(pl.replicas-min(had, pl.grant), "the release before was granted no more")
 	}
 }
@@ -96,7 +100,9 @@ func (p *pass) carriedOn() *appsv1alpha1.ReleaseStatus {
 	}
 	out := was.DeepCopy()
 	for _, pl := range p.places {
-		if !pl.held && out.Grants[pl.name] != pl.grant {
+		had := out.Grants[pl.name]
+		below := pl.held && had > 0 && had >= pl.replicas // it never looks whole again
+		if (below || !pl.held) && had != pl.grant {
 			out.Grants[pl.name] = pl.grant
 			out.Epoch = was.Epoch + 1
 		}

@@ -254,7 +254,7 @@ func (p *pass) keepGrants() {
 		switch {
 		case had > 0 && had >= p.was.SubsetReplicas[pl.name]:
 			pl.grantAll() // there is no old revision any more that more pods could be of
-		case had <= 0:
+		case had <= 0, had >= pl.replicas: // what is left when it was scaled below its grant is not all that it had
 			pl.hold(why)
 		default:
 			pl.grantOld(pl.replicas-had, why)

@@ -166,7 +166,7 @@ func (p *pass) allocate() bool {
 		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
-	p.notes = append(got.Corrections, p.shadowed...)
+	p.notes = slices.Concat(got.Corrections, p.shadowed)
 	p.settle(shares, got)
 	return true
 }

@@ -30,10 +30,10 @@ type piece struct {
 	foreign, marked bool
 }
 
-func newLuggage(t testing.TB, subsets ...appsv1alpha1.Subset) *luggage {
-	t.Helper()
+func newLuggage(tb testing.TB, subsets ...appsv1alpha1.Subset) *luggage {
+	tb.Helper()
 	l := &luggage{
-		world: newWorld(t, united("web", int32(3*len(subsets)), "web:1", subsets...)), hub: map[string]int{},
+		world: newWorld(tb, united("web", int32(3*len(subsets)), "web:1", subsets...)), hub: map[string]int{},
 		there: map[string]map[string]*piece{}, posted: map[Target]ContentDelivery{},
 	}
 	for _, s := range subsets {
@@ -350,11 +350,11 @@ func TestTravelProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLuggage(t, sub("a", "m1", ""), sub("b", "m2", ""))
-		l.hub["c0"] = 1
-		l.names("web:1", "c0")
+		l.hub["ca"] = 1
+		l.names("web:1", "ca")
 		partitions(l.ud, map[string]string{"a": "0", "b": "0"})
 		l.steps(10)
-		all := []string{"c0", "c1", "c2?"}
+		all := []string{"ca", "cb", "cc?"}
 		for range rapid.IntRange(1, 12).Draw(rt, "edits") {
 			switch rapid.IntRange(0, 5).Draw(rt, "edit") {
 			case 0:
@@ -362,7 +362,7 @@ func TestTravelProperties(t *testing.T) {
 			case 1:
 				partitions(l.ud, map[string]string{"a": rapid.SampledFrom([]string{"0", "2", "100%"}).Draw(rt, "a"), "b": rapid.SampledFrom([]string{"0", "1", "100%"}).Draw(rt, "b")})
 			case 2:
-				l.hub[rapid.SampledFrom([]string{"c0", "c1", "c2"}).Draw(rt, "object")] = rapid.IntRange(0, 9).Draw(rt, "version")
+				l.hub[rapid.SampledFrom([]string{"ca", "cb", "cc"}).Draw(rt, "object")] = rapid.IntRange(0, 9).Draw(rt, "version")
 			case 3:
 				m := l.members[rapid.SampledFrom([]string{"m1", "m2"}).Draw(rt, "member")]
 				m.down = !m.down
@@ -383,7 +383,7 @@ func TestTravelProperties(t *testing.T) {
 		for _, m := range l.members {
 			m.down = false
 		}
-		l.hub = map[string]int{"c0": 9, "c1": 9, "c2": 9}
+		l.hub = map[string]int{"ca": 9, "cb": 9, "cc": 9}
 		partitions(l.ud, map[string]string{"a": "0", "b": "0"})
 		l.steps(40)
 		for i, member := range []string{"m1", "m2"} {
@@ -400,10 +400,9 @@ func TestTravelProperties(t *testing.T) {
 
 // newer is true when an object that was there has another version.
 func newer(before, after string) bool {
-	for _, p := range strings.Fields(before) {
-		name := strings.TrimRight(p, "0123456789*")
-		for _, q := range strings.Fields(after) {
-			if strings.TrimRight(q, "0123456789*") == name && strings.Trim(p, "*") != strings.Trim(q, "*") {
+	for p := range strings.FieldsSeq(before) {
+		for q := range strings.FieldsSeq(after) {
+			if strings.TrimRight(q, "0123456789*") == strings.TrimRight(p, "0123456789*") && strings.Trim(p, "*") != strings.Trim(q, "*") {
 				return true
 			}
 		}

@@ -21,6 +21,8 @@ type packer struct {
 	named     map[held][]travels.Ref
 	unread    map[held]error
 	wants     map[Target]*Content
+	// blind are members of which not all is known that their pods name: nothing is taken away there.
+	blind map[string]bool
 }
 
 // travel decides what goes along with the pushes that were decided on, and holds back those whose content is not there
@@ -59,7 +61,7 @@ func (p *pass) optedOut() bool {
 func (p *pass) newPacker() *packer {
 	t := &packer{
 		pass: p, places: map[site]*place{}, templates: map[held]rendered{}, named: map[held][]travels.Ref{},
-		unread: map[held]error{}, wants: map[Target]*Content{},
+		unread: map[held]error{}, wants: map[Target]*Content{}, blind: map[string]bool{},
 	}
 	for _, pl := range p.places {
 		t.places[site{pl.name, pl.cluster}] = pl
@@ -99,6 +101,7 @@ func (t *packer) pack(push *Push) bool {
 	of := held{push.Input.Revision, KindName(push.Kind)}
 	refs, err := t.refs(of)
 	if err != nil {
+		t.blind[push.Member] = true
 		return t.waits(pl, push, []string{err.Error()})
 	}
 	hold := t.underWay() && (pl.held || of != (held{pl.target.revision, pl.target.kind()}))
@@ -128,8 +131,12 @@ func (t *packer) want(member string, r travels.Ref, hold bool) {
 	hub, read := t.Travel.Hub[plain(r)]
 	c := Content{Member: member, Ref: plain(r)}
 	at := c.Target()
+	if r.Kind == travels.KindServiceAccount && (!hub.Found || hub.Excluded != "") {
+		t.blind[member] = true // the pull secrets that the one on the member names are not known
+	}
 	switch {
 	case !read:
+		t.blind[member] = true
 		return
 	case hub.Found && hub.Excluded == "":
 		c.Want, c.UID, c.Version, c.Hold = ContentApplied, hub.UID, hub.Version, hold
@@ -168,7 +175,7 @@ func (t *packer) missing(member string, refs []travels.Ref) (missing, notes []st
 		case answered && r.Optional && d.Problem != NoProblem:
 			notes = append(notes, fmt.Sprintf("its %s, which is optional, is not there: %s", r, d.Message))
 		case answered && d.Problem != NoProblem:
-			missing = append(missing, fmt.Sprintf("its %s is not there yet: %s%s", r, d.Message, t.remedy(r, hub, d)))
+			missing = append(missing, fmt.Sprintf("its %s is not there yet: %s%s", r, d.Message, t.remedy(hub, d)))
 		default:
 			missing = append(missing, fmt.Sprintf("its %s is not there yet", r))
 		}
@@ -177,7 +184,7 @@ func (t *packer) missing(member string, refs []travels.Ref) (missing, notes []st
 }
 
 // remedy says what a person can do.
-func (t *packer) remedy(r travels.Ref, hub HubObject, d ContentDelivery) string {
+func (t *packer) remedy(hub HubObject, d ContentDelivery) string {
 	switch {
 	case d.Problem == ProblemConflict:
 		return fmt.Sprintf("; remove it there, set spec.adopt to take it over, or annotate it on the hub with %s: \"false\" to use it as it is",
@@ -260,6 +267,9 @@ func (t *packer) release() {
 // quiet is true when nothing of ours on the member may still use what it was sent before: no child is there that the plan
 // does not push, and each runs the target with all its pods.
 func (t *packer) quiet(member string) bool {
+	if t.blind[member] {
+		return false
+	}
 	pushed := map[string]bool{}
 	for i := range t.out.Pushes {
 		if push := &t.out.Pushes[i]; push.Member == member && push.Want == WantApplied {
