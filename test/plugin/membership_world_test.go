@@ -167,7 +167,7 @@ func (l *living) life(token string) time.Duration {
 	if !ok {
 		return 0
 	}
-	return time.Duration(expires-c["iat"].(float64)) * time.Second
+	return time.Unix(int64(expires), 0).Sub(time.Unix(int64(c["iat"].(float64)), 0))
 }
 
 // aged is the token as its API server would have made it earlier, signed with that server's key, with so much of it left.
