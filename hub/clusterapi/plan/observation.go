@@ -65,8 +65,6 @@ type Install struct {
 	Failures int
 	Failed   time.Time
 	Why      string
-	// Made is when the account was made last without an error; zero: not since the start of the hub.
-	Made time.Time
 	// Done is when this process last made it; zero: it has not.
 	Done time.Time
 }

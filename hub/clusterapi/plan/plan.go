@@ -102,8 +102,6 @@ func active(o Observation, w *writer, d *Decision, now time.Time) {
 	case why != "":
 		if wait := in.wait(now); wait > 0 {
 			d.LookAgain = wait
-		} else if wait := in.Made.Add(installBackoffMax).Sub(now); !in.Made.IsZero() && wait > 0 {
-			d.LookAgain = wait // a member may refuse what it has just made, and would be asked for ever
 		} else {
 			d.Install, d.LookAgain = why, installTime
 		}
