@@ -69,9 +69,9 @@ measure: ## Recreate against in place on a real node, 20 pods each, as a table (
 	MEASURE=1 go test -tags lab -count 1 -timeout 20m -v -run TestMeasure ./test/node
 
 .PHONY: test-long
-test-long: ## 100,000 seeds; 2,000 pods of one CloneSet while its agent is killed; 2,000 pods over 20 members.
-	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 60m ./inplace/... ./hub/... ./member/...
-	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run TestTwoThousandPods ./test/long
+test-long: ## 100,000 seeds; 2,000 pods of one CloneSet while its agent is killed; 2,000 pods over 20 members; 1,000 members nearly all dead.
+	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 180m ./inplace/... ./hub/... ./member/...
+	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run 'TestTwoThousandPods|TestAThousandMembersNearlyAllDead|TestTwentyMembers' ./test/long
 	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run TestLong ./test/hub
 	MEMBERS=20 PODS=2000 go run ./test/demo
 

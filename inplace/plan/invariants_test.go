@@ -35,7 +35,7 @@ func seeds(t *testing.T) int {
 		}
 		return n
 	}
-	return 2000
+	return 1500
 }
 
 // TestRandomReleases: whatever happens, pods we took down stay inside the budget as it was known, pods of a revision

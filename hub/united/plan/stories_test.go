@@ -20,7 +20,7 @@ import (
 // upgraded, taken off and joined again, at any step of a release, beside all that TestReleases does.
 func TestSelectedStories(t *testing.T) {
 	t.Parallel()
-	runs := 150
+	runs := 100
 	if testing.Short() {
 		runs = 30
 	}
