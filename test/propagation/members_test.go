@@ -16,6 +16,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/config"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/content"
 	"github.com/underway-dev/underway/propagation/outbox"
 	"github.com/underway-dev/underway/propagation/render"
 	"github.com/underway-dev/underway/test/lab"
@@ -31,13 +32,16 @@ func TestViewOfAMember(t *testing.T) {
 	h := startHub(t, "5600000000000001", "one")
 	h.join(t, "alpha")
 	v, _ := h.members.View("alpha")
-	if v.Version == "" || v.Identity == "" || v.SeenIdentity != v.Identity || !v.Reachable || len(v.Kinds) != len(render.Kinds()) {
+	if v.Version == "" || v.Identity == "" || v.SeenIdentity != v.Identity || !v.Reachable || len(v.Kinds) != len(render.Kinds())+len(content.Kinds()) {
 		t.Errorf("view %+v", v)
 	}
 	for _, k := range v.Kinds {
 		want := clusters.ReconcilerNobody
 		if k.GVK.Group == "apps" {
 			want = clusters.ReconcilerKubernetes
+		}
+		if _, travels := content.KindNamed(k.GVK.Kind); travels {
+			want = k.Reconciler // content is reconciled by nobody, and nothing is made of it
 		}
 		if !k.Served || k.Reconciler != want {
 			t.Errorf("%s: served %t, reconciler %s, want %s", k.GVK, k.Served, k.Reconciler, want)
