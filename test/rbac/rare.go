@@ -20,6 +20,7 @@ func rare() []Rare {
 		{Grant{HubOnMember, "get", "persistentvolumeclaims", "", ""}, "a claim that a template names travels", "TestContent", false},
 		{Grant{HubOnMember, "patch", "persistentvolumeclaims", "", ""}, "a claim that a template names travels", "TestContent", false},
 		{Grant{HubOnMember, "update", "leases.coordination.k8s.io", "underway-system", ""}, "our Lease is renewed each 20 s", "TestLongCopiedHub", true},
+		{Grant{HubOnMember, "get", "namespaces", "", ""}, "a write was refused for its namespace: is it there, is it going", "TestNamespaces", true},
 		{Grant{HubOnMember, "list", "pods", "", ""}, "the pods of a child that stands still", "TestPodsOfAStuckChild", true},
 		{Grant{HubOnMember, "list", "horizontalpodautoscalers.autoscaling", "", ""}, "a child was scaled by an autoscaler", "TestAnAutoscalerThatIsGone", true},
 		{Grant{HubOnMember, "create", "podtemplates", "", ""}, "a template is tried; one member of each version is asked", "asks once per minor version, and tells which one refuses", true},
