@@ -57,7 +57,8 @@ var _ = Describe("A member with nothing of ours", Ordered, Serial, func() {
 					g.Expect(apierrors.IsNotFound(shared.hub.Get(ctx, client.ObjectKeyFromObject(u), u))).To(BeTrue())
 				})
 			}
-			Expect(pods(ctx, c, ns)).To(BeEmpty())
+			// The member's own garbage collector takes the pods of a Deployment, in its own time.
+			soon(ctx, func(g Gomega) { g.Expect(pods(ctx, c, ns)).To(BeEmpty()) })
 		})
 		shared.ready(ctx, set, 4)
 		shared.ready(ctx, dep, 2)

@@ -267,7 +267,8 @@ func TestSetSpecifiedDelete(t *testing.T) {
 		return ""
 	})
 	s.Ready(0, time.Minute)
-	p.numbered(time.Second, 0, 1, 2)
+	// The status may be a second old, so the pods are asked, too.
+	p.numbered(time.Minute, 0, 1, 2)
 	if now := kit.Identities(p.Pods()); now["db-2"] != pods["db-2"] || p.On("app:v1") != 3 {
 		t.Errorf("pods %s, %d on the old image", kit.Text(now), p.On("app:v1"))
 	}
