@@ -53,6 +53,11 @@ type MemberClusterSpec struct {
 	// it is until the upgrade is over. Release, and empty: an upgrade changes nothing.
 	// +optional
 	DuringUpgrade DuringUpgrade `json:"duringUpgrade,omitempty"`
+	// Drain asks that the member be emptied: it gets nothing new, subsets that a subsetTemplate makes of it leave once the others
+	// have taken over, whatever whenUnselected says, and a subset that the list of a UnitedDeployment names stays until a person
+	// takes it out. `kubectl underway unjoin NAME --drain` writes it. Default false; taken back, the member is used again.
+	// +optional
+	Drain bool `json:"drain,omitempty"`
 	// AllowedNamespaces selects the hub's Namespaces whose UnitedDeployments reach this member. Nil: none; {}: all.
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
