@@ -106,13 +106,13 @@ func (r *Reconciler) stillWanted(owner types.NamespacedName, uid types.UID, p *p
 // child of a MemberCluster that is gone is out of our hands.
 func (r *Reconciler) leaves(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, subset, member string) (bool, error) {
 	if member == clusters.Local || len(ud.Spec.Topology.SubsetTemplates) == 0 {
-		return plan.Leaves(ud, subset, member, nil), nil
+		return plan.Leaves(ud, subset, member, plan.Standing{}), nil
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {
 		return false, wrap("reading the MemberCluster", client.IgnoreNotFound(err))
 	}
-	return plan.Leaves(ud, subset, member, mc.Labels), nil
+	return plan.Leaves(ud, subset, member, plan.Standing{Labels: mc.Labels}), nil
 }
 
 // tookOver reads the child that has taken over, from its member.

@@ -78,6 +78,9 @@ func (p *pass) adapt(shares []subset.Share) (subset.Allocation, error) {
 		// nothing was ever placed, so nothing moves
 	case reserve:
 		p.bear(shares, got.Replicas)
+		if p.shifts() {
+			p.shift(shares, &got)
+		}
 	default:
 		err = p.move(shares, &got)
 	}
@@ -119,16 +122,11 @@ func (p *pass) readyPods(pl *place) int32 {
 // steady is true for a place that replicas may go back to or be taken from.
 func (p *pass) steady(pl *place, s *subset.Share) bool {
 	c := pl.serving()
-	return !s.Unschedulable && !s.Lost && p.Members[pl.cluster].Ready && p.Members[pl.cluster].NoGrants == "" && c != nil && c.Report.Fresh
+	return !s.Unschedulable && !s.Lost && !p.draining(pl) && p.Members[pl.cluster].Ready && p.Members[pl.cluster].NoGrants == "" && c != nil && c.Report.Fresh
 }
 
 // move makes before it breaks, and takes a step back where nothing else is under way.
 func (p *pass) move(shares []subset.Share, got *subset.Allocation) error {
-	at := make([]subset.Standing, len(shares))
-	for i, pl := range p.places {
-		s := &shares[i]
-		at[i] = subset.Standing{Last: s.Last, Ready: p.readyPods(pl), Awaited: pl.old.AwaitedReplicas, Steady: p.steady(pl, s)}
-	}
 	if p.mayReturn() {
 		empty := slices.Clone(shares)
 		for i := range empty {
@@ -140,7 +138,7 @@ func (p *pass) move(shares []subset.Share, got *subset.Allocation) error {
 		if err != nil {
 			return err
 		}
-		subset.Return(got.Replicas, preferred.Replicas, at, (got.Total+returnParts-1)/returnParts)
+		subset.Return(got.Replicas, preferred.Replicas, p.standings(shares), (got.Total+returnParts-1)/returnParts)
 	}
 	homeless := got.Total
 	for i, n := range got.Replicas {
@@ -148,11 +146,7 @@ func (p *pass) move(shares []subset.Share, got *subset.Allocation) error {
 			homeless -= n
 		}
 	}
-	replicas, awaits := subset.Hold(got.Replicas, at, homeless)
-	got.Replicas = replicas
-	for i, pl := range p.places {
-		pl.awaited = awaits[i]
-	}
+	p.hold(shares, got, homeless)
 	return nil
 }
 
@@ -176,7 +170,7 @@ func (p *pass) bear(shares []subset.Share, replicas []int32) {
 // load within its tolerance would make the surplus the new total.
 func (p *pass) countOnce() {
 	all, total := p.United.Spec.Replicas, p.toPlace()
-	if !p.adaptive() || all == nil || total == nil {
+	if (!p.adaptive() && !p.shifts()) || all == nil || total == nil {
 		return
 	}
 	var allotted int32
@@ -215,7 +209,7 @@ func conditionOf(pl *place, kind string) *metav1.Condition {
 // A place that is granted whole stays so.
 func (p *pass) capMoved() {
 	manual := p.United.Spec.UpdateStrategy.ManualUpdate
-	if !p.adaptive() || !p.underWay() || manual == nil {
+	if (!p.adaptive() && !p.shifts()) || !p.underWay() || manual == nil {
 		return
 	}
 	for _, pl := range p.places {

@@ -71,11 +71,10 @@ func (p *pass) lost(pl *place) bool {
 // mark judges what a place can hold from now on, and writes it down.
 func (p *pass) mark(pl *place) {
 	e := pl.entry
-	e.AwaitedReplicas, e.ReservedPods = 0, 0
+	e.AwaitedReplicas, e.ReservedPods = pl.awaited, 0
 	if !p.adaptive() {
 		return
 	}
-	e.AwaitedReplicas = pl.awaited
 	if p.Members[pl.cluster].Settling {
 		e.ReservedPods, e.Conditions = min(pl.old.ReservedPods+pl.born, pl.replicas), pl.old.Conditions
 		return

@@ -75,6 +75,9 @@ func (p *pass) stays(at site, key string) bool {
 	if !known || at.name != at.cluster || len(p.selectors) == 0 || named(p.United, at.name) {
 		return false
 	}
+	if member.Draining {
+		return false
+	}
 	return !drains(p.selectors, key) || firstMatch(p.selectors, member.Labels, false) != nil
 }
 

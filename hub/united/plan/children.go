@@ -58,6 +58,8 @@ func (p *pass) place(pl *place) {
 		entry.State, entry.Message = pl.old.State, pl.old.Message
 	case !member.Ready:
 		p.stale(pl, member)
+	case pl.child == nil && member.closed(pl.cluster) != "":
+		p.closedTo(pl, member.closed(pl.cluster))
 	case pl.child == nil && len(pl.others) > 0:
 		p.begin(pl)
 	case pl.child == nil:

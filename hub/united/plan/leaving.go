@@ -154,7 +154,7 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 			e.HeardAt = at
 		}
 		e.State = stateLeaving
-		e.Message = fmt.Sprintf("%s; member %s is not heard from (%s), so its child stays until it is", l.why(), e.Cluster, member.Problem)
+		e.Message = fmt.Sprintf("%s; member %s is not heard from (%s), so its child stays until it is", p.why(l), e.Cluster, member.Problem)
 		return e, true
 	case l.child == nil:
 		return e, e.Workload != "" && p.stillCreating(e)
@@ -168,9 +168,9 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	case p.removal != "":
 		e.Message = fmt.Sprintf("%s: kubectl underway confirm ud %s -n %s", p.removalOf, p.United.Name, p.United.Namespace)
 	case len(waits) > 0:
-		e.Message = l.why() + "; its child goes when these have taken over: " + quoted(waits)
+		e.Message = p.why(l) + "; its child goes when these have taken over: " + quoted(waits)
 	default:
-		e.Message = l.why() + "; its child is being deleted"
+		e.Message = p.why(l) + "; its child is being deleted"
 		p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: r.Name, kind: r.Kind}, "the subset was taken out of the list and the others have taken over")
 		if d := p.Deliveries[Target{Member: e.Cluster, Kind: r.Kind, Name: r.Name}]; d.Problem != NoProblem {
 			e.Message += ": " + d.Message
@@ -180,7 +180,10 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 }
 
 // why says what made it leave.
-func (l *leaver) why() string {
+func (p *pass) why(l *leaver) string {
+	if l.entry.SelectedBy != "" && p.Members[l.entry.Cluster].Draining {
+		return "its member is being drained"
+	}
 	if l.entry.SelectedBy != "" {
 		return "no template of topology.subsetTemplates selects it"
 	}

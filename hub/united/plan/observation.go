@@ -70,8 +70,19 @@ type Member struct {
 	Labels map[string]string
 	// Deleting is true once the MemberCluster has a deletionTimestamp.
 	Deleting bool
+	// Draining is true for a member that a person empties: it keeps what it has until as much is ready elsewhere, and is given
+	// nothing that it did not have. What a subset of the list says is to be there stays, and is told.
+	Draining bool
 	// NoGrants says why nothing new may be granted there: the member is being upgraded. Empty: it may.
 	NoGrants string
+}
+
+// Standing is what is known of a MemberCluster where subsets are selected.
+type Standing struct {
+	// Labels are what selectors look at.
+	Labels map[string]string
+	// Draining as Member has it.
+	Draining bool
 }
 
 // Child is one object as a member reports it.

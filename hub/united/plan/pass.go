@@ -161,6 +161,7 @@ func (p *pass) fleet() bool {
 func (p *pass) allocate() bool {
 	p.makePlaces()
 	shares := p.shares()
+	p.emptyDraining(shares)
 	got, err := p.divide(shares)
 	if err != nil {
 		p.invalid = append(p.invalid, err.Error())
@@ -168,6 +169,7 @@ func (p *pass) allocate() bool {
 	}
 	p.notes = slices.Concat(got.Corrections, p.shadowed)
 	p.settle(shares, got)
+	p.notes = append(p.notes, p.drainNotes()...)
 	return true
 }
 
@@ -176,10 +178,11 @@ func (p *pass) divide(shares []subset.Share) (subset.Allocation, error) {
 	if p.adaptive() {
 		return p.adapt(shares)
 	}
-	if p.adaptive() {
-		return p.adapt(shares)
+	got, err := subset.Allocate(p.toPlace(), shares)
+	if err == nil && p.shifts() {
+		p.shift(shares, &got)
 	}
-	return subset.Allocate(p.toPlace(), shares)
+	return got, err
 }
 
 // settle gives every place its replicas. For a moment after an edit no place is given fewer than it had, and numbers that

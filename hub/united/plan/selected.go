@@ -71,9 +71,10 @@ func selectorKey(s labels.Selector) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// firstMatch is the template that a member takes; nil when none matches, or when its MemberCluster is being deleted.
-func firstMatch(templates []selector, of labels.Set, deleting bool) *selector {
-	if deleting {
+// firstMatch is the template that a member takes; nil when none matches, or when it goes: its MemberCluster is being deleted,
+// or it is being emptied.
+func firstMatch(templates []selector, of labels.Set, goes bool) *selector {
+	if goes {
 		return nil
 	}
 	at := slices.IndexFunc(templates, func(s selector) bool { return s.Matches(of) })
@@ -100,8 +101,8 @@ func Selects(ud *appsv1alpha1.UnitedDeployment, of map[string]string) bool {
 }
 
 // Leaves is true when the spec of ud has no place for the child of a subset on a member: what a delete needs to be true
-// still, by a fresh read of both. of are the labels of the MemberCluster. What cannot be read leaves nothing.
-func Leaves(ud *appsv1alpha1.UnitedDeployment, subset, cluster string, of map[string]string) bool {
+// still, by a fresh read of both. of is the MemberCluster. What cannot be read leaves nothing.
+func Leaves(ud *appsv1alpha1.UnitedDeployment, subset, cluster string, of Standing) bool {
 	if slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Name == subset && s.Cluster == cluster }) {
 		return false
 	}
@@ -112,7 +113,10 @@ func Leaves(ud *appsv1alpha1.UnitedDeployment, subset, cluster string, of map[st
 	if subset != cluster || named(ud, subset) {
 		return true
 	}
-	if firstMatch(templates, of, false) != nil {
+	if of.Draining && len(templates) > 0 {
+		return true
+	}
+	if firstMatch(templates, of.Labels, false) != nil {
 		return false
 	}
 	for i := range ud.Status.SubsetStatuses {
@@ -141,7 +145,7 @@ func (p *pass) selectMembers() {
 	}
 	for _, name := range p.memberNames() {
 		member := p.Members[name]
-		s := firstMatch(p.selectors, member.Labels, member.Deleting)
+		s := firstMatch(p.selectors, member.Labels, member.Deleting || member.Draining)
 		if s == nil {
 			continue
 		}

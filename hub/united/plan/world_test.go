@@ -50,6 +50,7 @@ type member struct {
 	name     string
 	labels   map[string]string
 	deleting bool
+	draining bool
 	// noGrants says why nothing new may be granted there, notAllowed why it takes no workloads.
 	noGrants, notAllowed string
 	down                 bool
@@ -144,7 +145,7 @@ func (w *world) observe() Observation {
 			m.heard = w.now
 		}
 		o.Members[name] = Member{
-			Ready: !m.down, Problem: "Unreachable", HeardAt: m.heard, Labels: m.labels, Deleting: m.deleting,
+			Ready: !m.down, Problem: "Unreachable", HeardAt: m.heard, Labels: m.labels, Deleting: m.deleting, Draining: m.draining,
 			NoGrants: m.noGrants, NotAllowed: m.notAllowed,
 		}
 		children := m.children
@@ -541,7 +542,7 @@ func (w *world) stillWanted(p Push) bool {
 	if w.ud.DeletionTimestamp != nil {
 		return true
 	}
-	if Leaves(w.ud, p.Subset, p.Member, w.members[p.Member].labels) {
+	if Leaves(w.ud, p.Subset, p.Member, Standing{Labels: w.members[p.Member].labels, Draining: w.members[p.Member].draining}) {
 		return true
 	}
 	if p.After == nil || !slices.Equal(KindsOf([]appsv1alpha1.SubsetTemplate{w.ud.Spec.Template}), []string{p.After.Kind}) {
