@@ -112,7 +112,7 @@ func (r *Reconciler) leaves(ctx context.Context, ud *appsv1alpha1.UnitedDeployme
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {
 		return false, wrap("reading the MemberCluster", client.IgnoreNotFound(err))
 	}
-	return plan.Leaves(ud, subset, member, plan.Standing{Labels: mc.Labels}), nil
+	return plan.Leaves(ud, subset, member, plan.Standing{Labels: mc.Labels, Draining: mc.Spec.Drain}), nil
 }
 
 // tookOver reads the child that has taken over, from its member.

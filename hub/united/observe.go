@@ -115,6 +115,7 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) erro
 		m := r.member(seen, mc.Name, mc)
 		m.NotAllowed = notAllowed(mc, ns)
 		m.Labels, m.Deleting, m.NoGrants = mc.Labels, mc.DeletionTimestamp != nil, mc.NoNewGrants()
+		m.Draining = mc.Spec.Drain
 		seen.Members[mc.Name] = m
 	}
 	return nil
