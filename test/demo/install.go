@@ -159,7 +159,7 @@ func (d *demo) call(ctx context.Context, args []string) (string, error) {
 
 // agentsLead waits until the agent of every member holds its leader Lease.
 func (d *demo) agentsLead(ctx context.Context) error {
-	return d.until(ctx, time.Minute, "the agents to lead", func(ctx context.Context) (bool, string, error) {
+	return d.until(ctx, d.opts.patience, "the agents to lead", func(ctx context.Context) (bool, string, error) {
 		var waiting []string
 		for _, m := range d.members {
 			lease := &coordinationv1.Lease{}
@@ -177,7 +177,7 @@ func (d *demo) agentsLead(ctx context.Context) error {
 
 // membersReady waits until the hub says that it reaches every member and who reconciles there.
 func (d *demo) membersReady(ctx context.Context) error {
-	return d.until(ctx, time.Minute, "the members to be Ready", func(ctx context.Context) (bool, string, error) {
+	return d.until(ctx, d.opts.patience, "the members to be Ready", func(ctx context.Context) (bool, string, error) {
 		list := &fleetv1alpha1.MemberClusterList{}
 		if err := d.hub.List(ctx, list); err != nil {
 			return false, "", err
