@@ -17,6 +17,9 @@ const (
 	KindClaim          = "PersistentVolumeClaim"
 )
 
+// KindService is the kind that travels by label where no others are asked for.
+const KindService = "Service"
+
 // Kinds are the kinds that a pod template can name, in the order in which they are sent.
 func Kinds() []render.Kind {
 	core := func(kind, resource string) render.Kind {
@@ -26,6 +29,11 @@ func Kinds() []render.Kind {
 		core(KindConfigMap, "configmaps"), core(KindSecret, "secrets"),
 		core(KindServiceAccount, "serviceaccounts"), core(KindClaim, "persistentvolumeclaims"),
 	}
+}
+
+// ByLabel are the kinds that travel by their own label, fleet.underway.dev/propagate, on every hub.
+func ByLabel() []render.Kind {
+	return []render.Kind{{GVK: schema.GroupVersionKind{Version: "v1", Kind: KindService}, Resource: "services", TypedLists: true}}
 }
 
 // KindNamed is the kind of a reference.

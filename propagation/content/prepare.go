@@ -79,7 +79,7 @@ func Prepare(obj *unstructured.Unstructured) (*unstructured.Unstructured, string
 		delete(out, "secrets")
 	case KindClaim:
 		unstructured.RemoveNestedField(out, "spec", "volumeName")
-	case "Service":
+	case KindService:
 		service(u)
 	}
 	return u, ""

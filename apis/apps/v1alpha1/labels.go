@@ -72,6 +72,14 @@ const (
 	AnnotationConfirm = "fleet.underway.dev/confirm"
 	// AnnotationPropagate with the value "false" marks an object as managed elsewhere: never touched.
 	AnnotationPropagate = "fleet.underway.dev/propagate"
+	// LabelPropagate with the value "true" on an object of the hub sends it to the members that AnnotationClusters selects.
+	LabelPropagate = "fleet.underway.dev/propagate"
+	// AnnotationClusters on such an object is a selector over the labels of MemberClusters; absent: every member.
+	AnnotationClusters = "fleet.underway.dev/clusters"
+	// AnnotationAdopt on such an object is an AdoptPolicy: whether objects of that name that the hub did not make are taken over.
+	AnnotationAdopt = "fleet.underway.dev/adopt"
+	// FinalizerCopies holds such an object until its copies are gone or let go.
+	FinalizerCopies = "fleet.underway.dev/copies"
 	// AnnotationOwnerPrefix and the UID of an owner on the hub are an annotation on content that travels along, one per
 	// owner: the content goes with the last of them.
 	AnnotationOwnerPrefix = "owner.fleet.underway.dev/"
@@ -84,6 +92,9 @@ const (
 	// AnnotationSubsets is on the hub's own ControllerRevisions: the names of the subsets that the spec had then, joined by
 	// commas. `kubectl underway undo` leaves the overrides of a newer subset alone.
 	AnnotationSubsets = "fleet.underway.dev/subsets"
+	// AnnotationSubsetTemplates is beside it: the keys of the selectors of spec.topology.subsetTemplates that the spec had
+	// then, joined by commas.
+	AnnotationSubsetTemplates = "fleet.underway.dev/subset-templates"
 	// AnnotationChangeCause is Kubernetes' own: why a change was made. It is copied to the revision that the change makes.
 	AnnotationChangeCause = "kubernetes.io/change-cause"
 	// FinalizerChildren holds a UnitedDeployment until its children are gone or let go.

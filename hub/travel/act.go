@@ -1,0 +1,221 @@
+package travel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/hub/travel/plan"
+	"github.com/underway-dev/underway/propagation/changeset"
+	"github.com/underway-dev/underway/propagation/content"
+	"github.com/underway-dev/underway/propagation/outbox"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// fieldManager of the finalizer.
+const fieldManager = appsv1alpha1.FieldManagerHub
+
+// act carries a decision out and says when to look again.
+func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decision) (time.Duration, error) {
+	if !d.Stay {
+		r.post(ctx, seen, d.Items)
+	}
+	r.count(seen, &d.Summary)
+	again := r.tell(seen, &d.Summary)
+	if !d.Hold && !d.Release && !d.DropConfirm {
+		return again, nil
+	}
+	err := r.mark(ctx, seen, d)
+	if apierrors.IsForbidden(err) {
+		r.refused(seen, err)
+		return r.SettleTime, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if d.Release {
+		r.released(seen, &d.Summary)
+		return 0, nil
+	}
+	return again, nil
+}
+
+// mark puts the finalizer on or takes it off, and a used confirmation, bound to what was judged.
+func (r *Reconciler) mark(ctx context.Context, seen *observation, d *plan.Decision) error {
+	meta := map[string]any{"uid": string(seen.meta.UID), "resourceVersion": seen.meta.ResourceVersion}
+	switch {
+	case d.Hold:
+		meta["finalizers"] = append(slices.Clone(seen.meta.Finalizers), appsv1alpha1.FinalizerCopies)
+	case d.Release:
+		meta["finalizers"] = slices.DeleteFunc(slices.Clone(seen.meta.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerCopies })
+	}
+	if d.DropConfirm {
+		meta["annotations"] = map[string]any{appsv1alpha1.AnnotationConfirm: nil}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": meta})
+	if err != nil {
+		return wrap("writing the patch", err)
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(seen.kind.GVK)
+	obj.Namespace, obj.Name = seen.meta.Namespace, seen.meta.Name
+	return wrap("marking "+seen.key.String(), r.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
+}
+
+// released forgets an object that has no copies any more.
+func (r *Reconciler) released(seen *observation, s *plan.Summary) {
+	if !seen.Object.Deleting {
+		r.event(seen, s.Warning, s.Reason, s.Note)
+	}
+	r.forget(seen.key)
+}
+
+// post hands the wishes to the outbox and takes back those that are not wanted any more.
+func (r *Reconciler) post(ctx context.Context, seen *observation, items []plan.Item) {
+	m := seen.memory
+	keep := map[string]bool{}
+	for _, i := range items {
+		keep[i.Member] = true
+		mark := fmt.Sprint(i.Want, m.version, m.hash, r.Term(), seen.Object.Annotations[appsv1alpha1.AnnotationAdopt], seen.Ending)
+		if m.marks[i.Member] == mark && r.lives(seen.outboxKey(i.Member)) {
+			continue
+		}
+		item, ok := r.item(seen, i)
+		if !ok {
+			continue
+		}
+		klog.FromContext(ctx).V(2).Info("Posted an object that travels by label", "object", seen.key, "MemberCluster", klog.KRef("", i.Member), "want", i.Want)
+		r.Outbox.Post(item)
+		r.mu.Lock()
+		m.posted[i.Member], m.marks[i.Member] = i.Want, mark
+		r.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.withdraw(seen.key, m, keep)
+}
+
+// lives is false for what was posted and rests until it is posted anew.
+func (r *Reconciler) lives(key outbox.Key) bool {
+	o, ok := r.Outbox.Outcome(key)
+	return ok && o.State != outbox.StateReplan && o.State != outbox.StateNotLeading && o.State != outbox.StateUnwantedDelete
+}
+
+func (r *Reconciler) item(seen *observation, i plan.Item) (outbox.Item, bool) {
+	uid, term := seen.Object.UID, r.Term()
+	out := outbox.Item{
+		Member: i.Member, Shared: true, Kind: seen.kind, Owner: seen.key, Intent: render.Intent{Term: term, OwnerUID: uid},
+		EnsureNamespace: true, Gone: r.goneOwners(seen.kind, seen.meta.Namespace, seen.meta.Name),
+	}
+	switch i.Want {
+	case plan.WantApplied:
+		if seen.memory.prepared == nil {
+			return outbox.Item{}, false
+		}
+		out.Want, out.Object = changeset.WantApplied, seen.memory.prepared
+		out.Adopt, _ = plan.AdoptOf(seen.Object.Annotations)
+		out.Source = render.Intent{Term: term, OwnerUID: uid, Generation: seen.memory.version}
+		out.CurrentSource = r.currentSource(seen.kind, seen.meta.Namespace, seen.meta.Name)
+		return out, true
+	case plan.WantDeleted:
+		out.Want, out.StillWanted = changeset.WantDeleted, r.stillLeaves(seen, i.Member, plan.WishRemove)
+	case plan.WantLetGo:
+		out.Want, out.StillWanted = changeset.WantOrphaned, r.stillLeaves(seen, i.Member, plan.WishLetGo)
+	case plan.WantNothing:
+		return outbox.Item{}, false
+	}
+	out.Object = &unstructured.Unstructured{}
+	out.Object.SetGroupVersionKind(seen.kind.GVK)
+	out.Object.SetNamespace(seen.meta.Namespace)
+	out.Object.SetName(seen.meta.Name)
+	return out, true
+}
+
+// fresh is a quorum read of an object's metadata; nil when it does not exist.
+func (r *Reconciler) fresh(ctx context.Context, kind render.Kind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(kind.GVK)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, meta)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return meta, wrap("reading "+kind.GVK.Kind+" "+name, err)
+}
+
+func (r *Reconciler) currentSource(kind render.Kind, namespace, name string) func(context.Context) (render.Intent, bool, error) {
+	return func(ctx context.Context) (render.Intent, bool, error) {
+		meta, err := r.fresh(ctx, kind, namespace, name)
+		if err != nil || meta == nil {
+			return render.Intent{}, false, err
+		}
+		version, err := strconv.ParseInt(meta.ResourceVersion, 10, 64)
+		return render.Intent{Term: r.Term(), OwnerUID: meta.UID, Generation: version}, err == nil, wrap("reading the version of "+name, err)
+	}
+}
+
+// goneOwners names the owners that do not exist: neither the hub's object nor a UnitedDeployment has that UID.
+func (r *Reconciler) goneOwners(kind render.Kind, namespace, name string) func(context.Context, []string) ([]string, error) {
+	return func(ctx context.Context, owners []string) ([]string, error) {
+		meta, err := r.fresh(ctx, kind, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		alive := map[string]bool{}
+		if meta != nil {
+			alive[string(meta.UID)] = true
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(appsv1alpha1.GroupVersion.WithKind("UnitedDeploymentList"))
+		if err := r.Live.List(ctx, list); err != nil {
+			return nil, wrap("listing UnitedDeployments", err)
+		}
+		for i := range list.Items {
+			alive[string(list.Items[i].UID)] = true
+		}
+		return slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return alive[owner] }), nil
+	}
+}
+
+// stillLeaves answers, by fresh reads, whether an object still wants its mark off a member: it exists, is the same one, and
+// so does the MemberCluster. Who took the finalizer off took the copies out of our hands.
+func (r *Reconciler) stillLeaves(seen *observation, member string, wish plan.Wish) func(context.Context) (bool, error) {
+	kind, namespace, name, uid := seen.kind, seen.meta.Namespace, seen.meta.Name, seen.Object.UID
+	return func(ctx context.Context) (bool, error) {
+		meta, err := r.fresh(ctx, kind, namespace, name)
+		if err != nil || meta == nil || meta.UID != uid {
+			return false, err
+		}
+		var ending plan.Ending
+		if meta.DeletionTimestamp != nil {
+			if ending, err = r.ending(ctx, kind, meta); err != nil {
+				return false, err
+			}
+		}
+		mc := &fleetv1alpha1.MemberCluster{}
+		if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {
+			return false, wrap("reading the MemberCluster", client.IgnoreNotFound(err))
+		}
+		o := objectOf(kind, meta)
+		o.Excluded = content.Excluded(kind.GVK.Kind, name, meta.Annotations)
+		return mc.DeletionTimestamp == nil && plan.Leaves(&o, ending, mc.Labels, wish), nil
+	}
+}
+
+// refused notes that the hub may not hold the object, so that nothing is sent or released.
+func (r *Reconciler) refused(seen *observation, err error) {
+	r.event(seen, true, plan.ReasonRefused, "Nothing is changed on any member: the hub may not patch "+
+		strings.ToLower(seen.kind.Resource)+" here; give it the right, see docs/content.md: "+err.Error())
+}

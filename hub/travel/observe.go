@@ -1,0 +1,230 @@
+package travel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/hub/travel/plan"
+	"github.com/underway-dev/underway/propagation/changeset"
+	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/content"
+	"github.com/underway-dev/underway/propagation/outbox"
+	"github.com/underway-dev/underway/propagation/render"
+)
+
+// observation is what one pass saw, with what only acting needs.
+type observation struct {
+	plan.Observation
+
+	key    types.NamespacedName
+	kind   render.Kind
+	meta   *metav1.PartialObjectMetadata
+	memory *memory
+}
+
+// concerns is true for an object that travels, or that we hold.
+func concerns(meta *metav1.PartialObjectMetadata) bool {
+	_, labelled := meta.Labels[appsv1alpha1.LabelPropagate]
+	return labelled || slices.Contains(meta.Finalizers, appsv1alpha1.FinalizerCopies)
+}
+
+func (r *Reconciler) observe(ctx context.Context, kind render.Kind, meta *metav1.PartialObjectMetadata, m *memory) (*observation, error) {
+	seen := &observation{
+		Observation: plan.Observation{Object: objectOf(kind, meta), Members: map[string]plan.Member{}},
+		key:         Key(kind.GVK.GroupKind(), meta.Namespace, meta.Name), kind: kind, meta: meta, memory: m,
+	}
+	if meta.DeletionTimestamp != nil {
+		ending, err := r.ending(ctx, kind, meta)
+		if err != nil {
+			return nil, err
+		}
+		seen.Ending = ending
+	} else if err := r.read(ctx, seen); err != nil {
+		return nil, err
+	}
+	seen.Object.Excluded = m.excluded
+	return seen, r.observeMembers(ctx, seen)
+}
+
+func objectOf(kind render.Kind, meta *metav1.PartialObjectMetadata) plan.Object {
+	return plan.Object{
+		Kind: kind.GVK.GroupKind().String(), Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
+		Labels: meta.Labels, Annotations: meta.Annotations,
+		Finalized: slices.Contains(meta.Finalizers, appsv1alpha1.FinalizerCopies), Deleting: meta.DeletionTimestamp != nil,
+	}
+}
+
+// read reads the object itself, once per version. A version counts as new only when what is sent is another: its status may
+// change every second.
+func (r *Reconciler) read(ctx context.Context, seen *observation) error {
+	m := seen.memory
+	version, err := strconv.ParseInt(seen.meta.ResourceVersion, 10, 64)
+	if err != nil {
+		return fmt.Errorf("reading the version of %s: %w", seen.key, err)
+	}
+	outdated := r.outdated(seen)
+	if (m.seenVersion >= version && !outdated) || seen.Object.Labels[appsv1alpha1.LabelPropagate] != "true" {
+		return nil
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(seen.kind.GVK)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.meta), obj); err != nil {
+		return wrap("reading "+seen.key.String(), err)
+	}
+	if obj.GetUID() != m.uid {
+		return apierrors.NewConflict(seen.kind.GVR().GroupResource(), seen.meta.Name, errAnother)
+	}
+	prepared, excluded := content.Prepare(obj)
+	if m.seenVersion, err = strconv.ParseInt(obj.GetResourceVersion(), 10, 64); err != nil {
+		return fmt.Errorf("reading the version of %s: %w", seen.key, err)
+	}
+	m.excluded = excluded
+	if prepared == nil {
+		m.prepared, m.hash = nil, ""
+		return nil
+	}
+	if hash := changeset.Hash(prepared); hash != m.hash || m.prepared == nil || outdated {
+		m.prepared, m.hash, m.version = prepared, hash, m.seenVersion
+	}
+	return nil
+}
+
+// outdated is true when a copy is of a later version than what was asked for: another owner has sent the same object since.
+func (r *Reconciler) outdated(seen *observation) bool {
+	for member := range seen.memory.posted {
+		if o, ok := r.Outbox.Outcome(seen.outboxKey(member)); ok && o.State == outbox.StateReplan {
+			return true
+		}
+	}
+	return false
+}
+
+// observeMembers reads every MemberCluster. A list that fails is an error, never "no members".
+func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) error {
+	list := &fleetv1alpha1.MemberClusterList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing members: %w", err)
+	}
+	ns := &corev1.Namespace{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: seen.meta.Namespace}, ns); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	for i := range list.Items {
+		mc := &list.Items[i]
+		m := r.member(seen, mc.Name)
+		m.Labels, m.Deleting = mc.Labels, mc.DeletionTimestamp != nil
+		m.NotAllowed = notAllowed(mc, ns)
+		seen.Members[mc.Name] = m
+	}
+	return nil
+}
+
+// notAllowed says why a member takes nothing of a namespace.
+func notAllowed(mc *fleetv1alpha1.MemberCluster, ns *corev1.Namespace) string {
+	selector, err := metav1.LabelSelectorAsSelector(mc.Spec.AllowedNamespaces) // nil selects nothing
+	switch {
+	case err != nil:
+		return "spec.allowedNamespaces of the MemberCluster cannot be read: " + err.Error()
+	case !selector.Matches(labels.Set(ns.Labels)):
+		return "spec.allowedNamespaces of the MemberCluster does not select namespace " + ns.Name
+	}
+	return ""
+}
+
+// member reads one connection, what is there, and what became of what was asked for. Its words are stable.
+func (r *Reconciler) member(seen *observation, name string) plan.Member {
+	out := plan.Member{Posted: seen.memory.posted[name]}
+	view, ok := r.Members.View(name)
+	out.Ready, out.Problem = ok && view.State == clusters.StateReady, problemOf(view, ok)
+	if obj, known := r.Members.Child(name, seen.kind.GVK, client.ObjectKeyFromObject(seen.meta)); known {
+		out.Known = true
+		out.Marked = obj != nil && slices.Contains(content.Marks(obj.GetAnnotations()), string(seen.Object.UID))
+		out.Newer = out.Marked && r.newer(obj, seen)
+	}
+	if o, posted := r.Outbox.Outcome(seen.outboxKey(name)); posted && out.Posted != plan.WantNothing {
+		out.Delivery = deliveryOf(o, seen.Object.UID)
+	} else if out.Posted != plan.WantNothing {
+		out.Delivery.Moving = true
+	}
+	return out
+}
+
+func (seen *observation) outboxKey(member string) outbox.Key {
+	return outbox.Key{Member: member, GVK: seen.kind.GVK, Namespace: seen.meta.Namespace, Name: seen.meta.Name}
+}
+
+// newer is true for a copy of a later version of the object than the hub has: the hub was restored from a backup.
+func (r *Reconciler) newer(obj *unstructured.Unstructured, seen *observation) bool {
+	version, err := strconv.ParseInt(seen.meta.ResourceVersion, 10, 64)
+	there, errThere := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent])
+	if err != nil || errThere != nil {
+		return false
+	}
+	order, ordered := there.Compare(render.Intent{Term: r.Term(), OwnerUID: seen.Object.UID, Generation: version})
+	return ordered && order > 0
+}
+
+func problemOf(view clusters.View, connected bool) string {
+	switch {
+	case !connected:
+		return "there is no connection to it"
+	case view.State == clusters.StateReady:
+		return ""
+	case view.Block == clusters.BlockUnreachable:
+		return "it does not answer"
+	case view.Block == clusters.BlockUnauthorized:
+		return "it refuses the credential"
+	case view.Block != "":
+		return string(view.Block)
+	}
+	return "it is not ready"
+}
+
+// ending reads, from the API server, what the deletion of an object means for its copies. What cannot be read is an error:
+// nothing is taken away then.
+func (r *Reconciler) ending(ctx context.Context, kind render.Kind, meta *metav1.PartialObjectMetadata) (plan.Ending, error) {
+	r.mu.Lock()
+	m := r.memory[Key(kind.GVK.GroupKind(), meta.Namespace, meta.Name)]
+	orphan := m != nil && m.uid == meta.UID && m.orphan
+	r.mu.Unlock()
+	if orphan || slices.Contains(meta.Finalizers, metav1.FinalizerOrphanDependents) {
+		return plan.EndingOrphan, nil
+	}
+	going, err := r.going(ctx, &corev1.Namespace{}, meta.Namespace)
+	if err != nil || going {
+		return plan.EndingOrphan, wrap("reading the namespace", err)
+	}
+	if strings.Contains(kind.GVK.Group, ".") {
+		// Of the API server's own kinds there is no CRD.
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		err := r.Live.Get(ctx, types.NamespacedName{Name: kind.GVR().GroupResource().String()}, crd)
+		if client.IgnoreNotFound(err) != nil || (err == nil && crd.DeletionTimestamp != nil) {
+			return plan.EndingOrphan, wrap("reading the CRD", err)
+		}
+	}
+	return plan.EndingDelete, nil
+}
+
+// going is true for an object that is gone or being deleted.
+func (r *Reconciler) going(ctx context.Context, obj client.Object, name string) (bool, error) {
+	err := r.Live.Get(ctx, types.NamespacedName{Name: name}, obj)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && obj.GetDeletionTimestamp() != nil, err
+}

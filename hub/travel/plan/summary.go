@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// State is where the copy on one member stands.
+type State string
+
+// Values of State.
+const (
+	// StateThere: the copy is as the hub's object is.
+	StateThere State = "There"
+	// StateMoving: it was asked for a moment ago.
+	StateMoving State = "Moving"
+	// StateWaiting: the reason says for what.
+	StateWaiting State = "Waiting"
+	// StateRefused: the member takes nothing of the namespace.
+	StateRefused State = "Refused"
+	// StateLeaving: the copy is being taken away.
+	StateLeaving State = "Leaving"
+	// StateHeld: it stays until a person decides.
+	StateHeld State = "Held"
+)
+
+// States are all, in the order of their declaration.
+func States() []State {
+	return []State{StateThere, StateMoving, StateWaiting, StateRefused, StateLeaving, StateHeld}
+}
+
+// Result is one member's.
+type Result struct {
+	Member          string
+	State           State
+	Reason, Message string
+}
+
+// Reasons of events.
+const (
+	ReasonPropagated = "Propagated"
+	ReasonWaits      = "PropagationWaits"
+	ReasonRefused    = "PropagationRefused"
+	ReasonRemoved    = "PropagationEnded"
+)
+
+// Summary is the whole in a few words, however many members there are.
+type Summary struct {
+	// Reason and Note are an event's; empty when there is nothing to tell.
+	Reason, Note string
+	Warning      bool
+	// Moving is true while the words will be others in a moment.
+	Moving bool
+	// Quiet is true when all is as it is to be: what nobody did anything for need not be told.
+	Quiet bool
+	// Counts are the members by state.
+	Counts map[State]int
+}
+
+// tellMost is how many members a note tells of.
+const tellMost = 5
+
+func summarize(wish Wish, why string, results []Result) Summary {
+	out := Summary{Counts: map[State]int{}}
+	var troubles []Result
+	for _, r := range results {
+		out.Counts[r.State]++
+		switch r.State {
+		case StateWaiting, StateRefused, StateHeld:
+			troubles = append(troubles, r)
+		case StateMoving, StateLeaving:
+			out.Moving = true
+		case StateThere:
+		}
+	}
+	switch {
+	case wish == WishKeep:
+		out.Reason, out.Note, out.Warning = ReasonRefused, "Nothing is changed on any member: "+why, true
+	case wish == WishTravel && len(results) == 0:
+		out.Reason, out.Note, out.Quiet = ReasonPropagated, "No member is selected", true
+	case wish == WishTravel:
+		places := len(results) - out.Counts[StateLeaving]
+		out.Reason, out.Note, out.Quiet = ReasonPropagated, fmt.Sprintf("On %d of %d members", out.Counts[StateThere], places), len(troubles) == 0
+	case len(results) == 0:
+		out.Reason, out.Note, out.Quiet = ReasonRemoved, "No member has a copy any more: "+why, true
+	default:
+		out.Reason, out.Note = ReasonRemoved, fmt.Sprintf("Copies on %d members are being taken back: %s", len(results), why)
+	}
+	if len(troubles) > 0 {
+		out.Reason, out.Warning = ReasonWaits, true
+		out.Note += tellOf(troubles)
+	}
+	return out
+}
+
+// tellOf names members with the same words together, and not more than a few.
+func tellOf(troubles []Result) string {
+	var b strings.Builder
+	told := map[string]bool{}
+	left := 0
+	for i, r := range troubles {
+		words := r.Reason + ": " + r.Message
+		if told[words] {
+			continue
+		}
+		if len(told) == tellMost {
+			left++
+			continue
+		}
+		names := []string{}
+		for _, other := range troubles[i:] {
+			if other.Reason == r.Reason && other.Message == r.Message {
+				names = append(names, other.Member)
+			}
+		}
+		told[words] = true
+		more := ""
+		if len(names) > tellMost {
+			more = fmt.Sprintf(" and %d more", len(names)-tellMost)
+			names = names[:tellMost]
+		}
+		fmt.Fprintf(&b, "; %s%s: %s", strings.Join(names, ", "), more, words)
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "; and %d more that wait", left)
+	}
+	return b.String()
+}
