@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +40,9 @@ type LeaveOptions struct {
 	KeepAgent bool
 	// RemoveCRDs removes CRDs of ours that have no objects.
 	RemoveCRDs bool
+	// Kinds are what the member serves, see Served: objects of any of them may carry the hub's label, because what else than
+	// workloads and their content travels is said by a flag of the hub. Nil: those that every hub sends.
+	Kinds []schema.GroupVersionKind
 }
 
 // Leave takes back, as the member's administrator, all that join gave, in the order that is safe to stop at any point:
@@ -46,7 +51,7 @@ type LeaveOptions struct {
 // too, the account, the roles and the agent are shared and stay.
 func Leave(ctx context.Context, member client.Client, o LeaveOptions) error {
 	a := &applier{where: o.Name, client: member, opts: o.Options}
-	left, err := a.letGo(ctx, o.HubID, o.Now)
+	left, err := a.letGo(ctx, o.HubID, o.Kinds, o.Now)
 	if err != nil {
 		return err
 	}
@@ -57,12 +62,12 @@ func Leave(ctx context.Context, member client.Client, o LeaveOptions) error {
 	if len(others) > 0 {
 		a.report(Kept, "ServiceAccount/"+appsv1alpha1.SystemNamespace+"/"+config.HubAccount, "another hub uses this member too (Lease "+
 			strings.Join(others, ", ")+"): account, roles and agent stay; delete that Lease if the hub is gone, and do this again")
-		return a.removeLease(ctx, o.HubID)
+		return a.removeLease(ctx, appsv1alpha1.LeaseHubPrefix+o.HubID)
 	}
 	if err := a.removeAccess(ctx); err != nil {
 		return err
 	}
-	if err := a.removeLease(ctx, o.HubID); err != nil {
+	if err := a.removeLease(ctx, appsv1alpha1.LeaseHubPrefix+o.HubID); err != nil {
 		return err
 	}
 	if o.KeepAgent {
@@ -70,6 +75,9 @@ func Leave(ctx context.Context, member client.Client, o LeaveOptions) error {
 		return nil
 	}
 	if err := a.removeAll(ctx, config.MemberManager, config.MemberRBAC); err != nil {
+		return err
+	}
+	if err := a.removeLease(ctx, agentLease); err != nil {
 		return err
 	}
 	if left > 0 {
@@ -81,33 +89,78 @@ func Leave(ctx context.Context, member client.Client, o LeaveOptions) error {
 	return a.removeCRDs(ctx, config.MemberCRDs)
 }
 
-// letGo marks what the hub put there and counts the workloads among it.
-func (a *applier) letGo(ctx context.Context, hubID string, now time.Time) (int, error) {
+// letGo marks what the hub put there and counts the workloads among it; served are further kinds to look at.
+func (a *applier) letGo(ctx context.Context, hubID string, served []schema.GroupVersionKind, now time.Time) (int, error) {
 	if hubID == "" {
 		return 0, errors.New("the hub's id is not known: nothing on the member can be told to be this hub's")
 	}
 	count := 0
-	for _, kind := range append(render.Kinds(), content.Kinds()...) {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
-		err := a.client.List(ctx, list, client.MatchingLabels{appsv1alpha1.LabelHub: hubID})
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			continue
-		}
+	for _, gvk := range kindsOf(served) {
+		list, err := listHubs(ctx, a.client, gvk, hubID)
 		if err != nil {
-			return 0, fmt.Errorf("listing %s on %s: %w", kind.Resource, a.where, err)
+			return 0, fmt.Errorf("listing %s on %s: %w", gvk.Kind, a.where, err)
 		}
-		for i := range list.Items {
-			u := &list.Items[i]
-			if err := a.mark(ctx, u, now); err != nil {
+		for i := range list {
+			if derived(&list[i]) {
+				continue
+			}
+			if err := a.mark(ctx, &list[i], now); err != nil {
 				return 0, err
 			}
-			if slices.ContainsFunc(render.Kinds(), func(k render.Kind) bool { return k.GVK.GroupKind() == kind.GVK.GroupKind() }) {
+			if isWorkload(gvk.GroupKind()) {
 				count++
 			}
 		}
 	}
 	return count, nil
+}
+
+// kindsOf are the kinds that every hub sends, then those of served that are others.
+func kindsOf(served []schema.GroupVersionKind) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, k := range slices.Concat(render.Kinds(), content.Kinds(), content.ByLabel()) {
+		out = append(out, k.GVK)
+	}
+	for _, gvk := range served {
+		known := slices.ContainsFunc(out, func(k schema.GroupVersionKind) bool { return k.GroupKind() == gvk.GroupKind() })
+		if !known && !neverOurs(gvk) {
+			out = append(out, gvk)
+		}
+	}
+	return out
+}
+
+// neverOurs is true for kinds that no hub sends, and whose objects may have the label all the same: controllers copy labels,
+// and namespaces and Leases have their own ways.
+func neverOurs(gvk schema.GroupVersionKind) bool {
+	switch gvk.Group {
+	case "":
+		return slices.Contains([]string{"Namespace", "Node", "Pod", "Endpoints", "Event"}, gvk.Kind)
+	case "discovery.k8s.io", "coordination.k8s.io", "events.k8s.io", "apiextensions.k8s.io", "metrics.k8s.io":
+		return true
+	}
+	return false
+}
+
+// derived is true for what a controller on the member made of something that the hub sent, with its labels.
+func derived(u *unstructured.Unstructured) bool {
+	of := metav1.GetControllerOf(u)
+	return of != nil && of.Kind != "UnitedDeployment"
+}
+
+func isWorkload(gk schema.GroupKind) bool {
+	return slices.ContainsFunc(render.Kinds(), func(k render.Kind) bool { return k.GVK.GroupKind() == gk })
+}
+
+// listHubs lists what carries a hub's label; a kind that is not served has nothing.
+func listHubs(ctx context.Context, c client.Client, gvk schema.GroupVersionKind, hubID string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := c.List(ctx, list, client.MatchingLabels{appsv1alpha1.LabelHub: hubID})
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		return nil, nil
+	}
+	return list.Items, err
 }
 
 // mark writes the orphaned mark, and takes references to owners on the hub off: they would let the garbage collector
@@ -156,9 +209,12 @@ func (a *applier) leases(ctx context.Context, hubID string) ([]string, error) {
 	return out, nil
 }
 
-func (a *applier) removeLease(ctx context.Context, hubID string) error {
+// agentLease is the agent's leader Lease. An agent that runs as a process makes it anew.
+const agentLease = "underway-member"
+
+func (a *applier) removeLease(ctx context.Context, name string) error {
 	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: appsv1alpha1.LeaseHubPrefix + hubID}
+	key := client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: name}
 	if err := a.client.Get(ctx, key, lease); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -3,9 +3,12 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -54,6 +57,42 @@ func Identity(ctx context.Context, c client.Client) (string, error) {
 func (f Facts) TooOld() bool {
 	v, err := version.ParseGeneric(f.Version)
 	return err == nil && v.Major() > 0 && v.LessThan(version.MustParseGeneric(OldestVersion))
+}
+
+// Served are the kinds of a cluster whose objects can be listed and patched, each in the version that it prefers. Groups that
+// could not be asked for, an aggregated API that is down, are named in unread and are not in the list.
+func Served(cfg *rest.Config) (kinds []schema.GroupVersionKind, unread []string, err error) {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking %s for its kinds: %w", cfg.Host, err)
+	}
+	lists, err := d.ServerPreferredResources()
+	if failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err); partly {
+		for gv := range failed {
+			unread = append(unread, gv.String())
+		}
+		slices.Sort(unread)
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("asking %s for its kinds: %w", cfg.Host, err)
+	}
+	return kindsIn(lists), unread, nil
+}
+
+func kindsIn(lists []*metav1.APIResourceList) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch") {
+				out = append(out, gv.WithKind(r.Kind))
+			}
+		}
+	}
+	return out
 }
 
 // Prove uses the credential as the hub will: it must reach the same cluster. It lists kube-system alone, which is what the

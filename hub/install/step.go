@@ -33,6 +33,8 @@ const (
 	Missing Action = "missing"
 	// Checked: something was proven.
 	Checked Action = "checked"
+	// Waiting: something that is waited for, and what moves it.
+	Waiting Action = "waiting"
 	// Warning: something a person should know.
 	Warning Action = "warning"
 )

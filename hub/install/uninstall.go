@@ -1,18 +1,23 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +34,8 @@ type UninstallOptions struct {
 
 	// Members are administrators' clients of the members, by name.
 	Members map[string]client.Client
+	// Kinds are of LeaveOptions, by member.
+	Kinds map[string][]schema.GroupVersionKind
 	// Force goes on though there are members without a client; what is left there is reported.
 	Force bool
 	// Orphan goes on though there are UnitedDeployments: the objects go, their workloads stay.
@@ -82,6 +89,9 @@ func (u *uninstaller) look(ctx context.Context) (err error) {
 		}
 	}
 	u.uds, u.known = uds.Items, known.Items
+	if err := u.unknown(ctx); err != nil {
+		return err
+	}
 	var missing, names []string
 	for i := range u.known {
 		mc := &u.known[i]
@@ -103,6 +113,32 @@ func (u *uninstaller) look(ctx context.Context) (err error) {
 	case len(names) > 0 && !u.o.Orphan:
 		return fmt.Errorf("%d UnitedDeployments would be deleted and their workloads left, nobody's: %s\ndelete those whose workloads should go first, then say --orphan for the others",
 			len(names), strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// unknown refuses a kubeconfig for a name that no member has: its cluster would be left as it is without a word. One that
+// was given back and forgotten before a stop in the middle has no account of the hub any more, and is passed over.
+func (u *uninstaller) unknown(ctx context.Context) error {
+	there := make([]string, 0, len(u.known))
+	for i := range u.known {
+		there = append(there, u.known[i].Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.o.Members)) {
+		if slices.Contains(there, name) {
+			continue
+		}
+		account := &corev1.ServiceAccount{}
+		err := u.o.Members[name].Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: config.HubAccount}, account)
+		switch {
+		case apierrors.IsNotFound(err):
+			u.report(Unchanged, "member "+name, "the hub does not know it, and it has no account of a hub")
+		case err != nil:
+			return fmt.Errorf("the hub knows no member %s, and its cluster does not answer: %w", name, err)
+		default:
+			return fmt.Errorf("the hub knows no member %s (--member %s=FILE), it knows %s; if that cluster was a member once: kubectl underway unjoin %s --kubeconfig FILE",
+				name, name, cmp.Or(strings.Join(there, ", "), "none"), name)
+		}
 	}
 	return nil
 }
@@ -165,7 +201,7 @@ func (u *uninstaller) release(ctx context.Context) error {
 		return u.revisions(ctx) // what a stop in the middle left
 	}
 	if u.id != "" { // without an id the hub was never started, and has nothing anywhere
-		if _, err := u.letGo(ctx, u.id, u.o.Now); err != nil {
+		if _, err := u.letGo(ctx, u.id, nil, u.o.Now); err != nil {
 			return err
 		}
 	}
@@ -251,6 +287,7 @@ func (u *uninstaller) members(ctx context.Context) error {
 		if member := u.o.Members[mc.Name]; member != nil && u.id != "" {
 			err := Leave(ctx, member, LeaveOptions{
 				Options: u.opts, Name: mc.Name, HubID: u.id, Now: u.o.Now, KeepAgent: u.o.KeepAgents, RemoveCRDs: !u.o.KeepAgents,
+				Kinds: u.o.Kinds[mc.Name],
 			})
 			if err != nil {
 				errs = append(errs, err)

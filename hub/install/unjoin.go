@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -24,6 +25,8 @@ type UnjoinOptions struct {
 	Orphan bool
 	// KeepAgent and RemoveCRDs are of LeaveOptions.
 	KeepAgent, RemoveCRDs bool
+	// Kinds are of LeaveOptions.
+	Kinds []schema.GroupVersionKind
 	// Now is the time of the marks.
 	Now time.Time
 }
@@ -62,6 +65,7 @@ func Unjoin(ctx context.Context, hub, member client.Client, o UnjoinOptions) err
 	}
 	return Leave(ctx, member, LeaveOptions{
 		Options: o.Options, Name: o.Name, HubID: id, Now: o.Now, KeepAgent: o.KeepAgent, RemoveCRDs: o.RemoveCRDs,
+		Kinds: o.Kinds,
 	})
 }
 
@@ -72,29 +76,38 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// mayLeave refuses what would surprise: pods there that nobody has said what to do with, a cluster that is not the one of
-// that name, and a Cluster that would come back by itself.
+// mayLeave refuses what would surprise: what isMember refuses, and pods there that nobody has said what to do with.
 func mayLeave(ctx context.Context, hub, member client.Client, mc *fleetv1alpha1.MemberCluster, orphan bool) error {
-	if followed := conditionReason(mc, fleetv1alpha1.ConditionClusterFollowed); mc.Spec.ClusterRef != nil && followed != fleetv1alpha1.ReasonDeselected &&
-		followed != fleetv1alpha1.ReasonClusterNotFound {
-		return fmt.Errorf("member %s is Cluster %s/%s of Cluster API and would come back: take the label off the Cluster first",
-			mc.Name, mc.Spec.ClusterRef.Namespace, mc.Spec.ClusterRef.Name)
-	}
-	if member != nil && mc.Status.Identity != "" {
-		seen, err := Identity(ctx, member)
-		if err != nil {
-			return fmt.Errorf("member %s: %w", mc.Name, err)
-		}
-		if seen != mc.Status.Identity {
-			return fmt.Errorf("this cluster is not member %s (kube-system UID %s, want %s): look at --kubeconfig and --context", mc.Name, seen, mc.Status.Identity)
-		}
+	if err := isMember(ctx, member, mc); err != nil {
+		return err
 	}
 	placed, err := Placed(ctx, hub, mc.Name)
 	if err != nil || len(placed) == 0 || orphan {
 		return err
 	}
-	return fmt.Errorf("these UnitedDeployments have pods on %s: %s\neither take their subsets out first (or, where a subsetTemplate selects the member, its label, "+
-		"with whenUnselected: Drain) and wait until they are gone, or leave the pods there, nobody's, with --orphan", mc.Name, strings.Join(placed, ", "))
+	return fmt.Errorf("these UnitedDeployments have pods on %s: %s\neither empty the member first with --drain, which says what is yours to do, or leave the pods there, nobody's, with --orphan",
+		mc.Name, strings.Join(placed, ", "))
+}
+
+// isMember refuses a cluster that is not the member of that name, and a Cluster that would come back by itself. member is
+// nil where it cannot be reached.
+func isMember(ctx context.Context, member client.Client, mc *fleetv1alpha1.MemberCluster) error {
+	if followed := conditionReason(mc, fleetv1alpha1.ConditionClusterFollowed); mc.Spec.ClusterRef != nil && followed != fleetv1alpha1.ReasonDeselected &&
+		followed != fleetv1alpha1.ReasonClusterNotFound {
+		return fmt.Errorf("member %s is Cluster %s/%s of Cluster API and would come back: take the label off the Cluster first",
+			mc.Name, mc.Spec.ClusterRef.Namespace, mc.Spec.ClusterRef.Name)
+	}
+	if member == nil || mc.Status.Identity == "" {
+		return nil
+	}
+	seen, err := Identity(ctx, member)
+	if err != nil {
+		return fmt.Errorf("member %s: %w", mc.Name, err)
+	}
+	if seen != mc.Status.Identity {
+		return fmt.Errorf("this cluster is not member %s (kube-system UID %s, want %s): look at --kubeconfig and --context", mc.Name, seen, mc.Status.Identity)
+	}
+	return nil
 }
 
 func conditionReason(mc *fleetv1alpha1.MemberCluster, kind string) string {
@@ -156,7 +169,7 @@ func (a *applier) gone(ctx context.Context, name string) error {
 func (a *applier) left(name, hubID string) {
 	ns := appsv1alpha1.SystemNamespace
 	for _, what := range []string{
-		"workloads with label " + appsv1alpha1.LabelHub + "=" + hubID + ", unmarked",
+		"workloads and what travelled with them (label " + appsv1alpha1.LabelHub + "=" + hubID + "), unmarked",
 		"ServiceAccount/" + ns + "/underway-hub, with its roles and bindings (app.kubernetes.io/part-of=underway)",
 		"Lease/" + ns + "/" + appsv1alpha1.LeaseHubPrefix + hubID, "Deployment/" + ns + "/underway-member, if join made it", "CRDs",
 	} {

@@ -3,12 +3,14 @@ package cli
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -92,6 +94,18 @@ func (e *Env) RESTConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, er
 	cfg.QPS = -1
 	cfg.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return cfg, nil
+}
+
+// Served asks a member for the kinds that it serves, and says which of its groups could not be asked for.
+func (e *Env) Served(cfg *rest.Config, member string) ([]schema.GroupVersionKind, error) {
+	kinds, unread, err := install.Served(cfg)
+	if len(unread) > 0 {
+		e.Step(install.Step{
+			Where: member, Action: install.Warning, Object: strings.Join(unread, ", "),
+			Note: "the member does not say what it serves of these: what a hub put there of them stays unmarked; do this again when it does",
+		})
+	}
+	return kinds, err
 }
 
 // Terminal returns the size of the terminal that stdout is, and whether it is one.

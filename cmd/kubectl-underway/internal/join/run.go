@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/cmd/kubectl-underway/internal/cli"
 	"github.com/underway-dev/underway/hub/install"
 	"github.com/underway-dev/underway/propagation/clusters"
@@ -54,6 +56,9 @@ func (j *joiner) run(ctx context.Context) error {
 	if j.dryRun {
 		j.env.Note("dry run: nothing was written")
 		return nil
+	}
+	if err := j.draining(ctx); err != nil {
+		return err
 	}
 	if stored == "" {
 		if err := install.DropOldToken(ctx, j.memberClient, j.name, opts); err != nil {
@@ -157,11 +162,29 @@ func (j *joiner) stored(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", nil //nolint:nilerr // the same
 	}
-	if err := install.Prove(ctx, asHub, j.facts.Identity); err != nil {
-		j.step(install.Warning, "the hub's present credential", "it does not work and is replaced: "+err.Error())
-		return "", nil //nolint:nilerr // said above; the one that takes its place is proven before it is stored
+	err = install.Prove(ctx, asHub, j.facts.Identity)
+	switch {
+	case err == nil:
+		return cfg.BearerToken, nil
+	case !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err):
+		// Anything else says nothing about the token: a connection that broke must not replace one that works.
+		return "", fmt.Errorf("whether the hub's present credential still works could not be seen, and nothing was changed: %w\n"+
+			"do this again; with --upgrade it is replaced without being asked (as when the member has another certificate authority)", err)
 	}
-	return cfg.BearerToken, nil
+	j.step(install.Warning, "the hub's present credential", "it does not work and is replaced: "+err.Error())
+	return "", nil // the one that takes its place is proven before it is stored
+}
+
+// draining says that a member which was being emptied is still: joining does not take that back.
+func (j *joiner) draining(ctx context.Context) error {
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := j.hubClient.Get(ctx, client.ObjectKey{Name: j.name}, mc); err != nil {
+		return fmt.Errorf("reading the MemberCluster: %w", err)
+	}
+	if mc.Spec.Drain {
+		j.step(install.Warning, "MemberCluster/"+j.name, "it is being drained (unjoin --drain); to use it again: "+install.UseAgain(j.name))
+	}
+	return nil
 }
 
 func (j *joiner) step(action install.Action, object, note string) {

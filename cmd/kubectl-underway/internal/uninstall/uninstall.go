@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,12 +63,19 @@ func (o *options) run(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	o.Members = map[string]client.Client{}
+	o.Members, o.Kinds = map[string]client.Client{}, map[string][]schema.GroupVersionKind{}
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
 		file, none := o.members[name], ""
 		flags := genericclioptions.NewConfigFlags(true)
 		flags.KubeConfig, flags.Context = &file, &none
-		if o.Members[name], err = env.Client(flags); err != nil {
+		cfg, err := env.RESTConfig(flags)
+		if err == nil {
+			o.Members[name], err = env.Connect(cfg)
+		}
+		if err == nil {
+			o.Kinds[name], err = env.Served(cfg, name)
+		}
+		if err != nil {
 			return fmt.Errorf("--member %s=%s: %w", name, file, err)
 		}
 	}
