@@ -6,13 +6,19 @@ SHELL := /usr/bin/env bash
 CONTROLLER_GEN_VERSION := v0.23.0
 GOLANGCI_VERSION       := v2.15.0
 GOTESTSUM_VERSION      := v1.13.0
+# As in go.mod: ginkgo wants its command and its package of one version.
+GINKGO_VERSION         := $(shell sed -n 's|^\tgithub.com/onsi/ginkgo/v2 ||p' go.mod)
 
 BIN := $(CURDIR)/bin
 CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
+GINKGO := $(BIN)/ginkgo-$(GINKGO_VERSION)
 # One line a package, and at the end what failed and what was skipped, counted and with its reason.
 GOTEST := $(GOTESTSUM) --format pkgname --
+# The suite of releases mostly waits: its specs share a fleet and run in three processes. A dot for each that passed, all of
+# one that failed, and the reason of one that was skipped; out/integration.json has the times.
+INTEGRATION := $(GINKGO) run --tags lab --procs 3 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
 # Suites that mostly wait, so that two of them fit on two processors. The others need both to themselves.
 SUITES_IN_PAIRS := ./test/lab/... ./test/crd ./test/hub ./test/plugin ./test/propagation
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -52,11 +58,12 @@ test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
 	$(GOTEST) -timeout 10m ./...
 
 .PHONY: test-lab
-test-lab: $(GOTESTSUM) ## Tests on real control planes and real kubelets, one fleet per suite.
+test-lab: $(GOTESTSUM) $(GINKGO) ## Tests on real control planes and real kubelets, one fleet per suite.
 	go run ./test/lab/cmd/lab build
-	@rc=0; \
+	@mkdir -p out; rc=0; \
+	$(INTEGRATION) ./test/integration || rc=1; \
 	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m $(SUITES_IN_PAIRS) || rc=1; \
-	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab $(SUITES_IN_PAIRS))") || rc=1; \
+	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab ./test/integration $(SUITES_IN_PAIRS))") || rc=1; \
 	exit $$rc
 
 .PHONY: test-node
@@ -117,3 +124,8 @@ $(GOTESTSUM):
 	@mkdir -p $(BIN)
 	GOBIN=$(BIN) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 	mv $(BIN)/gotestsum $@
+
+$(GINKGO):
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go install github.com/onsi/ginkgo/v2/ginkgo@$(GINKGO_VERSION)
+	mv $(BIN)/ginkgo $@

@@ -111,7 +111,8 @@ func hpaCondition(ctx context.Context, c client.Client, h *autoscalingv2.Horizon
 	return autoscalingv2.HorizontalPodAutoscalerCondition{}
 }
 
-var _ = Describe("Autoscalers", func() {
+// They wait for what controllers do every 15 s, and for a minute more: they begin early.
+var _ = Describe("Autoscalers", SpecPriority(1), func() {
 	It("B041 leaves replicas alone while an HPA on the hub object has resource metrics, and follows one with external metrics", func(ctx context.Context) {
 		ns := shared.namespace(ctx)
 		u := shared.create(ctx, united{name: "b041", ns: ns, image: "web:1", subsets: []string{"east:2", "west:1"}}.yaml())

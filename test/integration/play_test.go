@@ -34,6 +34,15 @@ func (w *world) mark(cluster string) lab.Mark {
 	return m
 }
 
+// holder is the hub that leads; every start of it has another name.
+func (w *world) holder(ctx context.Context) string {
+	GinkgoHelper()
+	w.leading(ctx)
+	lease := leaseOf("underway-hub")
+	Expect(w.hub.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+	return *lease.Spec.HolderIdentity
+}
+
 // leading waits until a hub holds the leader Lease.
 func (w *world) leading(ctx context.Context) {
 	GinkgoHelper()
@@ -46,29 +55,46 @@ func (w *world) leading(ctx context.Context) {
 	}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
 }
 
-// loosenCRD plays a UnitedDeployment CRD without our rules: every schema keeps whatever comes.
-func (w *world) loosenCRD(ctx context.Context) {
+// quiet waits until the hub has written nothing to a member for a while, Leases apart: what comes after is due to what comes
+// after. An empty namespace means all.
+func (w *world) quiet(ctx context.Context, ns string, members ...string) {
 	GinkgoHelper()
-	var crd apiextensionsv1.CustomResourceDefinition
-	Expect(w.hub.Get(ctx, types.NamespacedName{Name: "uniteddeployments.apps.kruise.io"}, &crd)).To(Succeed())
-	keep := true
-	for i := range crd.Spec.Versions {
-		spec := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
-		// `cluster` stays in sight: without it the hub would rightly leave the kind alone.
-		spec.XValidations = nil
-		strategy := spec.Properties["updateStrategy"]
-		strategy.XValidations = nil
-		strategy.Properties = nil
-		strategy.XPreserveUnknownFields = &keep
-		spec.Properties["updateStrategy"] = strategy
-		crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	const still = 2 * time.Second
+	for _, m := range members {
+		mark, since := w.mark(m), time.Now()
+		Eventually(ctx, func(g Gomega) {
+			if len(w.hubWrites(m, mark, ns)) > 0 {
+				mark, since = w.mark(m), time.Now()
+			}
+			g.Expect(time.Since(since)).To(BeNumerically(">", still))
+		}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
 	}
-	Expect(w.hub.Update(ctx, &crd)).To(Succeed())
+}
+
+// loosenCRD plays a UnitedDeployment CRD without our rules: every schema keeps whatever comes. It waits until a partition
+// that nobody can read is taken for an object.
+func (w *world) loosenCRD(ctx context.Context, u *appsv1alpha1.UnitedDeployment) {
+	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		u := &appsv1alpha1.UnitedDeployment{}
-		g.Expect(w.hub.Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(`{}`)), client.DryRunAll)).NotTo(Succeed())
+		var crd apiextensionsv1.CustomResourceDefinition
+		g.Expect(w.hub.Get(ctx, types.NamespacedName{Name: "uniteddeployments.apps.kruise.io"}, &crd)).To(Succeed())
+		for i := range crd.Spec.Versions {
+			spec := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
+			// `cluster` stays in sight: without it the hub would rightly leave the kind alone.
+			spec.XValidations = nil
+			strategy := spec.Properties["updateStrategy"]
+			strategy.XValidations = nil
+			strategy.Properties = nil
+			strategy.XPreserveUnknownFields = new(true)
+			spec.Properties["updateStrategy"] = strategy
+			crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		}
+		g.Expect(w.hub.Update(ctx, &crd)).To(Succeed())
 	}).WithTimeout(patience).Should(Succeed())
-	time.Sleep(2 * time.Second) // the API server takes a moment to serve the new schema
+	Eventually(ctx, func() error {
+		bad := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"updateStrategy":{"manualUpdate":{"partitions":{"east":"abc"}}}}}`))
+		return w.hub.Patch(ctx, u.DeepCopy(), bad, client.DryRunAll)
+	}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
 }
 
 // installBehindTheHubsBack puts CRDs and the install namespace on a cluster, so that nothing but the identity keeps the
@@ -79,7 +105,7 @@ func (w *world) installBehindTheHubsBack(ctx context.Context, member string) {
 	crds, err := config.MemberCRDs()
 	Expect(err).NotTo(HaveOccurred())
 	for _, crd := range crds {
-		Expect(c.Create(ctx, crd)).To(Succeed())
+		Expect(client.IgnoreAlreadyExists(c.Create(ctx, crd))).To(Succeed())
 	}
 	// The agent, which is that cluster's own affair, may have been quicker.
 	err = c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appsv1alpha1.SystemNamespace}})
@@ -87,7 +113,7 @@ func (w *world) installBehindTheHubsBack(ctx context.Context, member string) {
 }
 
 // giveHubAdminOf replaces the hub's credential for a member by an administrator's, which another cluster at the same
-// address accepts as well: the worst case.
+// address accepts as well: the worst case. It waits until the hub uses it.
 func (w *world) giveHubAdminOf(ctx context.Context, member string) {
 	GinkgoHelper()
 	raw, err := os.ReadFile(w.fleet.Member(member).Kubeconfig())
@@ -97,8 +123,14 @@ func (w *world) giveHubAdminOf(ctx context.Context, member string) {
 	var secret corev1.Secret
 	Expect(w.hub.Get(ctx, types.NamespacedName{Namespace: appsv1alpha1.SystemNamespace, Name: mc.Spec.KubeconfigSecretRef.Name}, &secret)).To(Succeed())
 	Expect(secret.Data).To(HaveKey("kubeconfig"))
+	mark := w.mark(member)
+	before := client.MergeFrom(secret.DeepCopy())
 	secret.Data["kubeconfig"] = raw
-	Expect(w.hub.Update(ctx, &secret)).To(Succeed())
-	time.Sleep(3 * time.Second) // the hub reconnects
+	Expect(w.hub.Patch(ctx, &secret, before)).To(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		events, err := w.fleet.Member(member).Since(mark, lab.ByUserAgent("underway-hub"), lab.ByUser("admin"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(events).NotTo(BeEmpty())
+	}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
 	w.memberReady(ctx, member, metav1.ConditionTrue)
 }

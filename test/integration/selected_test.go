@@ -19,18 +19,18 @@ import (
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 )
 
-// tier is the label that the members are selected by; its value is the namespace, so that no other test is concerned.
-const tier = "test.underway.dev/tier"
+// tier is the label that the members are selected by; it has the namespace in its name, so that no other spec is concerned.
+func tier(ns string) string { return "test.underway.dev/tier-" + ns }
 
-// label sets a member's tier; "" takes it off.
-func (w *world) label(ctx context.Context, member, value string) {
+// label puts a namespace's tier, "x", on a member, or takes it off.
+func (w *world) label(ctx context.Context, member, ns string, on bool) {
 	GinkgoHelper()
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: member}}
 	text := "null"
-	if value != "" {
-		text = fmt.Sprintf("%q", value)
+	if on {
+		text = `"x"`
 	}
-	Expect(w.hub.Patch(ctx, mc, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, tier, text)))).To(Succeed())
+	Expect(w.hub.Patch(ctx, mc, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, tier(ns), text)))).To(Succeed())
 }
 
 // fiveLines is a fleet in five lines of topology.
@@ -52,9 +52,9 @@ spec:
   topology:
     subsetTemplates:
     - clusterSelector:
-        matchLabels: {%s: %s}
+        matchLabels: {%s: x}
   updateStrategy: {manualUpdate: {partition: 0}}
-`, ns, replicas, v1, tier, ns)
+`, ns, replicas, v1, tier(ns))
 }
 
 var _ = Describe("Subsets by selector", func() {
@@ -69,7 +69,7 @@ var _ = Describe("Subsets by selector", func() {
 			Expect(client.IgnoreNotFound(shared.hub.Delete(ctx, u))).To(Succeed())
 		}
 		for _, member := range []string{"east", "west", "north"} {
-			shared.label(ctx, member, "")
+			shared.label(ctx, member, ns, false)
 		}
 	})
 	states := func(ctx context.Context, want ...string) {
@@ -87,8 +87,8 @@ var _ = Describe("Subsets by selector", func() {
 	}
 
 	It("follows members that join, are relabelled in mid-release, come back and are drained", func(ctx context.Context) {
-		shared.label(ctx, "east", ns)
-		shared.label(ctx, "west", ns)
+		shared.label(ctx, "east", ns, true)
+		shared.label(ctx, "west", ns, true)
 		u = shared.create(ctx, fiveLines(ns, 6))
 		shared.ready(ctx, u, 6)
 		states(ctx, "east Current 3", "west Current 3")
@@ -99,7 +99,7 @@ var _ = Describe("Subsets by selector", func() {
 		shared.updated(ctx, u, 2)
 		before := uids(ctx, "west")
 		mark := shared.mark("west")
-		shared.label(ctx, "west", "")
+		shared.label(ctx, "west", ns, false)
 		states(ctx, "east Held 3", "west Unselected 3")
 		Consistently(func() []string { return uids(ctx, "west") }, 5*time.Second, time.Second).Should(Equal(before))
 		Expect(shared.hubWrites("west", mark, ns)).To(BeEmpty(), "nothing is written to a member that is not selected")
@@ -108,13 +108,13 @@ var _ = Describe("Subsets by selector", func() {
 		})
 
 		By("letting another one join, which is made from the completed template and held")
-		shared.label(ctx, "north", ns)
+		shared.label(ctx, "north", ns, true)
 		states(ctx, "east Held 2", "north Held 1", "west Unselected 3")
 		Expect(running(pods(ctx, shared.at["north"], ns), v2)).To(BeZero())
 		Expect(running(pods(ctx, shared.at["north"], ns), v1)).To(Equal(1))
 
 		By("coming back")
-		shared.label(ctx, "west", ns)
+		shared.label(ctx, "west", ns, true)
 		states(ctx, "east Held 2", "north Held 2", "west Held 2")
 		Expect(before).To(ContainElements(uids(ctx, "west")), "its pods are those that it had")
 		shared.patch(ctx, u, `{"spec":{"updateStrategy":{"manualUpdate":{"partition":0}}}}`)
@@ -124,9 +124,9 @@ var _ = Describe("Subsets by selector", func() {
 		})
 
 		By("draining")
-		shared.patch(ctx, u, fmt.Sprintf(`{"spec":{"topology":{"subsetTemplates":[{"clusterSelector":{"matchLabels":{%q:%q}},"whenUnselected":"Drain"}]}}}`, tier, ns))
-		shared.label(ctx, "west", "")
+		shared.patch(ctx, u, fmt.Sprintf(`{"spec":{"topology":{"subsetTemplates":[{"clusterSelector":{"matchLabels":{%q:%q}},"whenUnselected":"Drain"}]}}}`, tier(ns), "x"))
+		shared.label(ctx, "west", ns, false)
 		states(ctx, "east Current 3", "north Current 3")
-		Eventually(func() []string { return uids(ctx, "west") }, time.Minute, time.Second).Should(BeEmpty())
+		Eventually(func() []string { return uids(ctx, "west") }, patience, time.Second).Should(BeEmpty())
 	})
 })

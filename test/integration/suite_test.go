@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -22,15 +23,40 @@ func TestIntegration(t *testing.T) {
 	RunSpecs(t, "Integration", suite, reporter)
 }
 
-// shared is the fleet of the tests that leave it as they found it; binaries is where the product was built.
+// shared is the fleet of the specs that disturb nobody; binaries is where the product was built. The suite runs in several
+// processes at once (make test-lab): the first one starts the fleet, its hub and its agents, the others only look at it.
 var (
 	shared   *world
 	binaries string
 )
 
-var _ = BeforeSuite(func(ctx context.Context) {
+// place is what the first process tells the others.
+type place struct{ Fleet, Binaries string }
+
+var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	binaries = buildProduct(ctx)
 	shared = newWorld(ctx, binaries, "east", "west", "north")
+	told, err := json.Marshal(place{Fleet: shared.fleet.Dir(), Binaries: binaries})
+	Expect(err).NotTo(HaveOccurred())
+	return told
+}, func(told []byte) {
+	if shared != nil {
+		return
+	}
+	var at place
+	Expect(json.Unmarshal(told, &at)).To(Succeed())
+	binaries = at.Binaries
+	shared = openWorld(at.Fleet, at.Binaries)
+})
+
+// What a person would look at first, of every fleet in which the spec that failed has a namespace.
+var _ = JustAfterEach(func(ctx context.Context) {
+	if !CurrentSpecReport().Failed() {
+		return
+	}
+	for _, w := range worlds {
+		w.tell(ctx)
+	}
 })
 
 func leaseOf(name string) *coordinationv1.Lease {

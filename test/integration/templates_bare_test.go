@@ -20,7 +20,7 @@ import (
 )
 
 // Kubernetes' own kinds need nothing of ours in the member: no agent, and no CRD.
-var _ = Describe("A member with nothing of ours", Ordered, Serial, func() {
+var _ = Describe("A member with nothing of ours", Ordered, func() {
 	const bare = "bare"
 	var (
 		fleet *lab.Fleet

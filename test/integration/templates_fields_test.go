@@ -218,6 +218,7 @@ spec:
 		shared.ready(ctx, u, 1)
 		shared.patch(ctx, u, subsets(`{"spec":{"containers":[{"name":"app","image":"app:arm"}],"schedulerName":"default-scheduler"}}`))
 		soon(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)).To(Equal(map[string]int{"app:arm": 1})) })
+		shared.quiet(ctx, ns, "east")
 		mark := shared.mark("east")
 		shared.patch(ctx, u, subsets(`{"spec":{"containers":[{"image":"x"}]}}`))
 		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {

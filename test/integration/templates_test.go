@@ -29,7 +29,13 @@ func images(ctx context.Context, member, ns string) map[string]int {
 	return out
 }
 
-var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailure, func() {
+// have waits until the pods of a member that stay have these images.
+func have(ctx context.Context, member, ns string, want map[string]int) {
+	GinkgoHelper()
+	soon(ctx, func(g Gomega) { g.Expect(images(ctx, member, ns)).To(Equal(want)) })
+}
+
+var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailure, SpecPriority(1), func() {
 	var (
 		ns    string
 		u     *appsv1alpha1.UnitedDeployment
@@ -97,7 +103,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		})
 		each("has one new pod", func(ctx context.Context, p *played) {
 			shared.updated(ctx, p.u, 1)
-			Expect(images(ctx, "east", p.ns)).To(Equal(map[string]int{v2: 2, v3: 1}))
+			have(ctx, "east", p.ns, map[string]int{v2: 2, v3: 1})
 			p.release(ctx, p.u, v2)
 		})
 		each("is back", func(ctx context.Context, p *played) { p.back(ctx) })
@@ -116,36 +122,39 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 			g.Expect(s.Message).To(And(ContainSubstring("held whole"), ContainSubstring("kubectl patch")))
 			g.Expect(u.Status.CurrentRevision).NotTo(Equal(u.Status.UpdatedRevision))
 		})
-		Expect(images(ctx, "north", ns)).To(Equal(map[string]int{v2: 2}))
+		have(ctx, "north", ns, map[string]int{v2: 2}) // the last old pod goes after the last new one is ready
 
 		// Replicas follow while it is held, on the completed template.
 		shared.patch(ctx, u, `{"spec":{"replicas":8,"topology":{"subsets":[{"name":"east","cluster":"east","replicas":4},{"name":"west","cluster":"west","replicas":2},{"name":"north","cluster":"north","replicas":2}]}}}`)
 		shared.ready(ctx, u, 8)
-		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v1: 4}))
+		have(ctx, "east", ns, map[string]int{v1: 4})
 		Expect(east.of(v2)).To(BeZero())
 
 		heads := count(ctx, shared.at["east"], ns)
 		shared.setPartitions(ctx, u, `{east: 0, west: 2, north: 0}`)
 		shared.updated(ctx, u, 6)
-		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v2: 4}))
+		have(ctx, "east", ns, map[string]int{v2: 4})
+		soon(ctx, func(g Gomega) { g.Expect(heads.seen()).To(BeNumerically(">=", 8)) })
 		Expect(heads.low()).To(BeNumerically(">=", 4), "its own maxUnavailable is 0")
-		Expect(heads.seen()).To(BeNumerically(">=", 8))
 		Expect(west.of(v2)).To(BeZero())
 		shared.setPartitions(ctx, u, `{east: 0, west: 0, north: 0}`)
 		shared.updated(ctx, u, 8)
 
-		slow := "app:slow-start-4s"
+		// Four pods, one after the other, take half a minute: the hold comes in time on a slow machine, too.
+		slow := "app:slow-start-8s"
 		shared.setPartitions(ctx, u, `{east: 0, west: 2, north: 2}`)
 		deploy.release(ctx, u, slow)
 		soon(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)[slow]).To(BeNumerically(">=", 1)) })
 		shared.setPartitions(ctx, u, `{east: 4, west: 2, north: 2}`)
 		soon(ctx, func(g Gomega) {
 			g.Expect(paused(ctx, "east", ns)).To(BeTrue())
+			d := only(ctx, shared.at["east"], deployment, ns)
+			g.Expect(at(d, "status", "observedGeneration")).To(Equal(d.GetGeneration()), "its controller has not seen it")
 		})
 		stopped := images(ctx, "east", ns)
 		Expect(stopped[v2]).To(BeNumerically(">=", 1), "it was held too late for this test")
 		Consistently(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)).To(Equal(stopped)) }).
-			WithTimeout(6 * time.Second).WithPolling(300 * time.Millisecond).Should(Succeed())
+			WithTimeout(12 * time.Second).WithPolling(300 * time.Millisecond).Should(Succeed())
 		shared.setPartitions(ctx, u, `{east: 0, west: 0, north: 0}`)
 		deploy.release(ctx, u, v2)
 		soon(ctx, func(g Gomega) {
@@ -158,6 +167,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 	It("opens no release with a template that API servers refuse, names the field and writes to no member", func(ctx context.Context) {
 		u = shared.create(ctx, native.yaml("web", ns, v1, `{east: 0, west: 0}`, "east:2", "west:1"))
 		shared.ready(ctx, u, 3)
+		shared.quiet(ctx, ns, "east", "west")
 		mark := map[string]lab.Mark{"east": shared.mark("east"), "west": shared.mark("west")}
 		shared.patch(ctx, u, `{"spec":{"template":{"statefulSetTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"app:v2","ports":[{"name":"Not_A_Port","containerPort":80}]}]}}}}}}}`)
 		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
@@ -170,7 +180,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 			g.Expect(shared.hubWrites("east", mark["east"], ns)).To(BeEmpty())
 			g.Expect(shared.hubWrites("west", mark["west"], ns)).To(BeEmpty())
 		})
-		Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v1: 2}))
+		have(ctx, "east", ns, map[string]int{v1: 2})
 		// What runs goes on: it is scaled, on the template that it has.
 		shared.patch(ctx, u, `{"spec":{"replicas":4,"topology":{"subsets":[{"name":"east","cluster":"east","replicas":3},{"name":"west","cluster":"west","replicas":1}]}}}`)
 		soon(ctx, func(g Gomega) { g.Expect(images(ctx, "east", ns)).To(Equal(map[string]int{v1: 3})) })
@@ -233,7 +243,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		whole(cloneSet, deployment)
 		Expect(heads["east"].low()).To(BeNumerically(">=", 3))
 		Expect(heads["west"].low()).To(BeNumerically(">=", 2))
-		Expect(heads["east"].seen()).To(BeNumerically(">=", 9))
+		soon(ctx, func(g Gomega) { g.Expect(heads["east"].seen()).To(BeNumerically(">=", 9)) })
 	})
 
 	It("refuses a change of kind in which names would collide, before anything moves", func(ctx context.Context) {
@@ -275,7 +285,7 @@ var _ = Describe("The templates of a UnitedDeployment", Ordered, ContinueOnFailu
 		Expect(podDeletes("west", stuck.mark, stuck.ns)).To(BeEmpty())
 		Expect(shared.at["west"].Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: stuck.ns, Name: pod}})).To(Succeed())
 		shared.updated(ctx, stuck.u, 2)
-		Expect(images(ctx, "west", stuck.ns)).To(Equal(map[string]int{v1: 2}))
+		have(ctx, "west", stuck.ns, map[string]int{v1: 2})
 	})
 })
 
@@ -344,12 +354,14 @@ func (p *played) inPart(ctx context.Context) {
 		g.Expect(subsetOf(u, "west").State).To(Equal("Held"))
 		g.Expect(subsetOf(u, "north").State).To(Equal("Current"))
 	})
-	Expect(images(ctx, "east", p.ns)).To(Equal(map[string]int{v1: 1, v2: 2}))
-	Expect(images(ctx, "north", p.ns)).To(Equal(map[string]int{v2: 2}))
-	east, west := only(ctx, shared.at["east"], p.kind, p.ns), only(ctx, shared.at["west"], p.kind, p.ns)
-	Expect(at(east, p.place...)).To(BeEquivalentTo(1))
-	Expect(at(west, p.place...)).To(Equal(p.hold))
-	Expect(at(east, "spec", "updateStrategy")).To(p.strategy)
+	have(ctx, "east", p.ns, map[string]int{v1: 1, v2: 2})
+	have(ctx, "north", p.ns, map[string]int{v2: 2})
+	soon(ctx, func(g Gomega) {
+		east, west := only(ctx, shared.at["east"], p.kind, p.ns), only(ctx, shared.at["west"], p.kind, p.ns)
+		g.Expect(at(east, p.place...)).To(BeEquivalentTo(1))
+		g.Expect(at(west, p.place...)).To(Equal(p.hold))
+		g.Expect(at(east, "spec", "updateStrategy")).To(p.strategy)
+	})
 	Expect(p.west.of(v2)).To(BeZero())
 }
 

@@ -148,11 +148,14 @@ func childrenIn(ctx context.Context, c client.Client, kind, ns string) []unstruc
 	return list.Items
 }
 
-// only is the one child of a kind in a namespace.
+// only is the one child of a kind in a namespace, once it is there alone.
 func only(ctx context.Context, c client.Client, kind, ns string) *unstructured.Unstructured {
 	GinkgoHelper()
-	list := childrenIn(ctx, c, kind, ns)
-	Expect(list).To(HaveLen(1))
+	var list []unstructured.Unstructured
+	soon(ctx, func(g Gomega) {
+		list = childrenIn(ctx, c, kind, ns)
+		g.Expect(list).To(HaveLen(1))
+	})
 	return &list[0]
 }
 

@@ -32,7 +32,7 @@ import (
 )
 
 // patience bounds every wait; nothing is measured by it.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // world is a fleet with Underway on it.
 type world struct {
@@ -41,11 +41,17 @@ type world struct {
 	at    map[string]client.WithWatch
 	bin   string
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// hubRun and agents are of the process that started the fleet.
 	hubRun *service
 	runs   int
 	agents map[string]*service
+	// spaces are the namespaces that this process made.
+	spaces []string
 }
+
+// worlds are the fleets that this process uses now.
+var worlds []*world
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
@@ -69,30 +75,48 @@ func buildProduct(ctx context.Context) string {
 	return dir
 }
 
-// newWorld starts a fleet and installs Underway with the real plugin, as a user would.
+// newWorld starts a fleet and installs Underway with the real plugin, as a user would. It ends with the container that it
+// was called in.
 func newWorld(ctx context.Context, bin string, members ...string) *world {
 	fleet, err := lab.Start(ctx, lab.Options{MemberNames: members, Nodes: 3, HubNodes: 2, Audit: true, Log: GinkgoWriter})
 	Expect(err).NotTo(HaveOccurred())
-	w := &world{fleet: fleet, bin: bin, at: map[string]client.WithWatch{}, agents: map[string]*service{}}
+	w := worldOf(fleet, bin)
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
 	DeferCleanup(func() {
+		worlds = slices.DeleteFunc(worlds, func(o *world) bool { return o == w })
 		for _, s := range w.agents {
 			s.end()
 		}
-		w.hubRun.end()
+		if w.hubRun != nil {
+			w.hubRun.end()
+		}
 	})
-	DeferCleanup(w.tellOnFailure)
-	w.hub = w.client(fleet.Hub())
 	w.kubectl(ctx, "init")
 	w.startHub(ctx)
 	for _, m := range members {
-		w.at[m] = w.client(fleet.Member(m))
 		w.kubectl(ctx, "join", m, "--kubeconfig", fleet.Member(m).Kubeconfig(), "--all-namespaces", "--no-agent")
 		w.startAgent(ctx, m)
 	}
 	for _, m := range members {
 		w.memberReady(ctx, m, metav1.ConditionTrue)
 	}
+	return w
+}
+
+// openWorld is a fleet that another process started, with its hub and its agents.
+func openWorld(dir, bin string) *world {
+	fleet, err := lab.Open(dir, lab.Options{Log: GinkgoWriter})
+	Expect(err).NotTo(HaveOccurred())
+	return worldOf(fleet, bin)
+}
+
+func worldOf(fleet *lab.Fleet, bin string) *world {
+	w := &world{fleet: fleet, bin: bin, at: map[string]client.WithWatch{}, agents: map[string]*service{}}
+	w.hub = w.client(fleet.Hub())
+	for _, m := range fleet.Members() {
+		w.at[m.Name()] = w.client(m)
+	}
+	worlds = append(worlds, w)
 	return w
 }
 
@@ -116,12 +140,17 @@ func (w *world) tryKubectl(ctx context.Context, args ...string) (string, error) 
 	return string(out), err
 }
 
+// startHub runs the hub with a leader Lease that outlasts a busy machine: a hub that started again by itself would spoil what
+// a spec counts.
 func (w *world) startHub(ctx context.Context) {
-	w.hubRun = w.serve(ctx, "underway-hub", w.fleet.Hub().Kubeconfig())
+	w.hubRun = w.serve(ctx, "underway-hub", w.fleet.Hub().Kubeconfig(),
+		"--leader-elect-lease-duration", "60s", "--leader-elect-renew-deadline", "45s")
 }
 
 // stopHub ends the hub as a node failure would, for good.
 func (w *world) stopHub() {
+	GinkgoHelper()
+	Expect(w.hubRun).NotTo(BeNil(), "another process runs this hub: a spec that stops it needs a fleet of its own")
 	w.hubRun.end()
 }
 
@@ -163,14 +192,15 @@ func (s *service) end() {
 	}
 }
 
-func (w *world) serve(_ context.Context, binary, kubeconfig string) *service {
+// serve runs a binary of ours against a cluster; it ends with this process at the latest.
+func (w *world) serve(_ context.Context, binary, kubeconfig string, more ...string) *service {
 	GinkgoHelper()
 	start := func() (*lab.Process, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.runs++
-		args := []string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}
-		return w.fleet.Run(fmt.Sprintf("%s-%d", binary, w.runs), filepath.Join(w.bin, binary), args, nil)
+		args := append([]string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, more...)
+		return w.fleet.Run(fmt.Sprintf("%s-%d-%d", binary, GinkgoParallelProcess(), w.runs), filepath.Join(w.bin, binary), args, nil)
 	}
 	first, err := start()
 	Expect(err).NotTo(HaveOccurred())
@@ -213,16 +243,18 @@ func (w *world) memberReady(ctx context.Context, name string, want metav1.Condit
 func (w *world) namespace(ctx context.Context) string {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "it-"}}
 	Expect(w.hub.Create(ctx, ns)).To(Succeed())
+	w.spaces = append(w.spaces, ns.Name)
 	return ns.Name
 }
 
-// tellOnFailure prints what a person would look at first.
-func (w *world) tellOnFailure(ctx context.Context) {
-	if !CurrentSpecReport().Failed() {
-		return
-	}
-	var list appsv1alpha1.UnitedDeploymentList
-	if err := w.hub.List(ctx, &list); err == nil {
+// tell prints the objects of this process's specs, and the ends of the logs that this process has.
+func (w *world) tell(ctx context.Context) {
+	for _, ns := range w.spaces {
+		var list appsv1alpha1.UnitedDeploymentList
+		if err := w.hub.List(ctx, &list, client.InNamespace(ns)); err != nil {
+			GinkgoWriter.Printf("--- UnitedDeployments of %s: %v\n", ns, err)
+			continue
+		}
 		for i := range list.Items {
 			u := &list.Items[i]
 			u.ManagedFields = nil
@@ -230,20 +262,14 @@ func (w *world) tellOnFailure(ctx context.Context) {
 			GinkgoWriter.Printf("--- UnitedDeployment %s/%s\n%s\n", u.Namespace, u.Name, text)
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	tail := func(s *service) {
-		p := s.run
-		raw, err := os.ReadFile(p.Log())
+	logs, _ := filepath.Glob(filepath.Join(w.fleet.Dir(), "logs", "underway-*.log"))
+	for _, path := range logs {
+		raw, err := os.ReadFile(path)
 		if err != nil {
-			return
+			continue
 		}
 		lines := strings.Split(string(raw), "\n")
-		GinkgoWriter.Printf("--- %s\n%s\n", p.Name(), strings.Join(lines[max(0, len(lines)-60):], "\n"))
-	}
-	tail(w.hubRun)
-	for _, p := range w.agents {
-		tail(p)
+		GinkgoWriter.Printf("--- %s\n%s\n", filepath.Base(path), strings.Join(lines[max(0, len(lines)-60):], "\n"))
 	}
 }
 

@@ -115,6 +115,9 @@ type identity struct {
 }
 
 func (c *Cluster) writeKubeconfig(path, server, user string, id identity) (string, error) {
+	if err := c.loadAuthority(); err != nil {
+		return "", err
+	}
 	cert, key, err := c.ca.client(user, id.groups, id.valid)
 	if err != nil {
 		return "", err

@@ -70,10 +70,14 @@ func newState(opts Options) fleetState {
 	}
 }
 
-// save writes the state in one step: a reader sees the old or the new one.
+// save writes the state in one step: a reader sees the old or the new one. That of a fleet that is not detached is its
+// owner's to write: who opened it knows a part of it.
 func (f *Fleet) save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.state.Detached && f.state.Owner.PID != os.Getpid() {
+		return nil
+	}
 	f.state.Clusters = f.state.Clusters[:0]
 	for _, c := range f.clusters {
 		f.state.Clusters = append(f.state.Clusters, c.snapshot())
@@ -113,7 +117,9 @@ func readState(dir string) (*fleetState, error) {
 	return &s, nil
 }
 
-// Open returns the detached fleet that lives in dir.
+// Open returns the fleet that lives in dir: a detached one, or one whose owner
+// shares it with other processes while it lives. These look at it, and run
+// processes of their own in it; its clusters are its owner's to stop and start.
 func Open(dir string, opts Options) (*Fleet, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
