@@ -29,7 +29,7 @@ import (
 // names them, the finalizer before the first child, the status before the pushes it grants.
 func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decision) (time.Duration, error) {
 	ud := seen.United.DeepCopy()
-	if err := r.writeRevisions(ctx, ud, seen.memory, d); err != nil {
+	if err := r.writeRevisions(ctx, ud, seen, d); err != nil {
 		return 0, err
 	}
 	if d.AddFinalizer {
@@ -95,9 +95,9 @@ func (r *Reconciler) dropConfirm(ctx context.Context, ud *appsv1alpha1.UnitedDep
 	return r.Client.Patch(ctx, ud, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-func (r *Reconciler) writeRevisions(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, m *memory, d *plan.Decision) error {
+func (r *Reconciler) writeRevisions(ctx context.Context, ud *appsv1alpha1.UnitedDeployment, seen *observation, d *plan.Decision) error {
 	if d.Create != nil {
-		if err := r.createRevision(ctx, ud, m, d.Create); err != nil {
+		if err := r.createRevision(ctx, ud, seen.memory, d.Create); err != nil {
 			return fmt.Errorf("creating revision %s: %w", d.Create.Name, err)
 		}
 	}
@@ -111,6 +111,9 @@ func (r *Reconciler) writeRevisions(ctx context.Context, ud *appsv1alpha1.United
 		if err := r.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return fmt.Errorf("renumbering revision %s: %w", d.Renumber.Name, err)
 		}
+	}
+	if d.Create == nil && d.Renumber == nil {
+		return r.note(ctx, seen)
 	}
 	return nil
 }

@@ -31,7 +31,9 @@ type observation struct {
 	plan.Observation
 
 	// kinds of which the object may have children, by name.
-	kinds     []string
+	kinds []string
+	// last is the revision that the spec had when it was last decided about; nil: none, or it is not stored.
+	last      *appsv1.ControllerRevision
 	memory    *memory
 	lookAgain time.Duration
 }
@@ -93,6 +95,9 @@ func (r *Reconciler) observeRevisions(ctx context.Context, seen *observation) er
 	for i := range list.Items {
 		c := &list.Items[i]
 		seen.Revisions = append(seen.Revisions, revision.Stored{Name: c.Name, Number: c.Revision, Data: c.Data.Raw})
+		if c.Name == seen.United.Status.UpdatedRevision {
+			seen.last = c
+		}
 	}
 	return nil
 }

@@ -27,11 +27,37 @@ func overrideFields() []string {
 	return []string{"nodeSelectorTerm", "nodeSelector", "tolerations", "patch"}
 }
 
+// Known is what a spec had when a revision was last its own: the names of its subsets, and the TemplateKeys of its templates
+// of subsets. Nil: not known, as of a revision that an older build wrote.
+type Known struct{ Subsets, Templates []string }
+
+// TemplateKeys are the keys of the selectors of an object's templates of subsets, in order, without those that cannot be read.
+// A key is the same wherever its template stands.
+func TemplateKeys(ud *appsv1alpha1.UnitedDeployment) []string {
+	selectors, _ := readSelectors(ud.Spec.Topology.SubsetTemplates)
+	keys := make([]string, len(selectors))
+	for i := range selectors {
+		keys[i] = selectors[i].key
+	}
+	return keys
+}
+
+// IsSpec is true when the stored data of a revision is what the spec of ud says now. What cannot be read is not.
+func IsSpec(ud *appsv1alpha1.UnitedDeployment, data []byte) bool {
+	selectors, invalid := readSelectors(ud.Spec.Topology.SubsetTemplates)
+	now, err := json.Marshal(contentOf(&ud.Spec, selectors))
+	if err != nil || len(invalid) > 0 {
+		return false
+	}
+	stored, err := revision.Decode(data)
+	return err == nil && revision.Equal(stored, now)
+}
+
 // Undo writes spec.template and the overrides of a stored revision back. raw is the UnitedDeployment as the API server
 // answered it, and ud the same, typed. Number 0 means the one before: the completed revision while a release is under way,
-// else the one with the next lower number. known are the subsets that existed when a revision was made, by its name; a
-// subset that is newer keeps its overrides.
-func Undo(ud *appsv1alpha1.UnitedDeployment, raw []byte, stored []revision.Stored, number int64, known map[string][]string) (Undoing, error) {
+// else the one with the next lower number. known is by the name of a revision; a subset, or a template of subsets, that is
+// newer keeps its overrides.
+func Undo(ud *appsv1alpha1.UnitedDeployment, raw []byte, stored []revision.Stored, number int64, known map[string]Known) (Undoing, error) {
 	list := HistoryOf(ud, stored)
 	to, err := pick(ud, list, number)
 	if err != nil {
@@ -64,17 +90,14 @@ func Undo(ud *appsv1alpha1.UnitedDeployment, raw []byte, stored []revision.Store
 	for i, s := range there.Spec.Topology.Subsets {
 		name := ud.Spec.Topology.Subsets[i].Name
 		wanted, has := to.Overrides[name]
-		if !has && u.newer(name) {
-			u.says = append(u.says, fmt.Sprintf("subset %s is newer than the revision and keeps what it overrides", name))
+		if !has && younger(u.known.Subsets, name) {
+			u.keep("subset "+name, s)
 			continue
 		}
 		u.overrides(fmt.Sprintf("/spec/topology/subsets/%d/", i), "subset "+name, s, wanted)
 	}
-	selectors, _ := readSelectors(ud.Spec.Topology.SubsetTemplates)
 	for i, s := range there.Spec.Topology.SubsetTemplates {
-		if i < len(selectors) {
-			u.overrides(fmt.Sprintf("/spec/topology/subsetTemplates/%d/", i), fmt.Sprintf("template of subsets %d", i), s, to.Selected[selectors[i].key])
-		}
+		u.selected(i, s)
 	}
 	out.Changes = u.changes
 	if len(u.ops) == 0 {
@@ -123,10 +146,12 @@ func pick(ud *appsv1alpha1.UnitedDeployment, list []Past, number int64) (*Past, 
 type undoing struct {
 	ud      *appsv1alpha1.UnitedDeployment
 	to      *Past
-	known   []string
+	known   Known
 	ops     []operation
 	changes []string
 	says    []string
+	// kept is true when something newer than the revision overrides fields: the spec is then no stored revision.
+	kept bool
 }
 
 // operation is one of RFC 6902.
@@ -140,8 +165,32 @@ func (u *undoing) op(op, path string, value json.RawMessage) {
 	u.ops = append(u.ops, operation{Op: op, Path: path, Value: value})
 }
 
-// newer is true for a subset that the revision is known to be older than.
-func (u *undoing) newer(name string) bool { return len(u.known) > 0 && !slices.Contains(u.known, name) }
+// younger is true for what the revision is known to be older than.
+func younger(known []string, name string) bool { return known != nil && !slices.Contains(known, name) }
+
+// keep leaves a subset, or a template of subsets, that is newer than the revision what it overrides.
+func (u *undoing) keep(whose string, there map[string]json.RawMessage) {
+	if slices.ContainsFunc(overrideFields(), func(field string) bool { return there[field] != nil }) {
+		u.kept = true
+		u.says = append(u.says, whose+" is newer than the revision and keeps what it overrides")
+	}
+}
+
+// selected makes the fields of a template of subsets what the revision has for its selector, wherever it stood then. One
+// whose selector cannot be read is in no revision.
+func (u *undoing) selected(i int, there map[string]json.RawMessage) {
+	read, _ := readSelectors(u.ud.Spec.Topology.SubsetTemplates[i : i+1])
+	if len(read) == 0 {
+		return
+	}
+	whose := fmt.Sprintf("template of subsets %d", i)
+	wanted, has := u.to.Selected[read[0].key]
+	if !has && younger(u.known.Templates, read[0].key) {
+		u.keep(whose, there)
+		return
+	}
+	u.overrides(fmt.Sprintf("/spec/topology/subsetTemplates/%d/", i), whose, there, wanted)
+}
 
 // gone refuses a revision that says something of subsets that the spec has not.
 func (u *undoing) gone() error {
@@ -240,6 +289,9 @@ func (u *undoing) forecast() []string {
 	var out []string
 	if u.to.Kind != "" && slices.ContainsFunc(u.ud.Status.SubsetStatuses, func(e appsv1alpha1.SubsetStatus) bool { return e.Kind != "" && e.Kind != u.to.Kind }) {
 		out = append(out, fmt.Sprintf("where the child is of another kind, a %s is made beside it, and the old child goes when that is ready", u.to.Kind))
+	}
+	if u.kept {
+		return append(out, "with what the newer ones override the spec is a revision of its own, so going there is a release: "+u.partitions())
 	}
 	if u.to.Completed {
 		var moved []string

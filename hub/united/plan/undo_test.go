@@ -15,7 +15,7 @@ import (
 )
 
 // undo applies the way back as the API server does.
-func (w *world) undo(number int64, known map[string][]string) Undoing {
+func (w *world) undo(number int64, known map[string]Known) Undoing {
 	w.t.Helper()
 	out, err := w.tryUndo(number, known)
 	if err != nil {
@@ -87,7 +87,7 @@ func applied(raw, patch []byte) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-func (w *world) tryUndo(number int64, known map[string][]string) (Undoing, error) {
+func (w *world) tryUndo(number int64, known map[string]Known) (Undoing, error) {
 	w.t.Helper()
 	raw, err := json.Marshal(w.ud)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestUndoRefuses(t *testing.T) {
 		c.Patch = rawJSON(`{"metadata":{"annotations":{"only":"c"}}}`)
 		w.ud.Spec.Topology.Subsets = append(w.ud.Spec.Topology.Subsets, c)
 		first := HistoryOf(w.ud, w.revs)[1].Name
-		out := w.undo(1, map[string][]string{first: {"a", "b"}})
+		out := w.undo(1, map[string]Known{first: {Subsets: []string{"a", "b"}}})
 		if w.ud.Spec.Topology.Subsets[2].Patch == nil || !strings.Contains(strings.Join(out.Says, "\n"), "subset c is newer") {
 			t.Errorf("%+v", out)
 		}

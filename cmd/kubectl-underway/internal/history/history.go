@@ -111,17 +111,26 @@ func read(ctx context.Context, c client.Client, key client.ObjectKey) (*appsv1al
 	return ud.Typed, list, nil
 }
 
-// Stored are the revisions as package plan reads them, with the subsets that each is about, by name.
-func Stored(list *appsv1.ControllerRevisionList) (stored []revision.Stored, subsets map[string][]string) {
-	subsets = map[string][]string{}
+// Stored are the revisions as package plan reads them, with what the spec had when each was its own, by name.
+func Stored(list *appsv1.ControllerRevisionList) (stored []revision.Stored, known map[string]plan.Known) {
+	known = map[string]plan.Known{}
 	for i := range list.Items {
 		c := &list.Items[i]
 		stored = append(stored, revision.Stored{Name: c.Name, Number: c.Revision, Data: c.Data.Raw})
-		if names := c.Annotations[appsv1alpha1.AnnotationSubsets]; names != "" {
-			subsets[c.Name] = strings.Split(names, ",")
+		known[c.Name] = plan.Known{
+			Subsets: names(c, appsv1alpha1.AnnotationSubsets), Templates: names(c, appsv1alpha1.AnnotationSubsetTemplates),
 		}
 	}
-	return stored, subsets
+	return stored, known
+}
+
+// names are what an annotation lists; nil where it is absent, which is not the same as empty.
+func names(c *appsv1.ControllerRevision, annotation string) []string {
+	value, has := c.Annotations[annotation]
+	if !has {
+		return nil
+	}
+	return strings.Split(value, ",")
 }
 
 func table(ud *appsv1alpha1.UnitedDeployment, list *appsv1.ControllerRevisionList, now time.Time) *metav1.Table {

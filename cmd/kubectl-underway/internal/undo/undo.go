@@ -79,8 +79,8 @@ func (o *undo) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reading what the hub answered: %w", err)
 	}
-	stored, subsets := history.Stored(list)
-	way, err := plan.Undo(ud.Typed, raw, stored, o.number, subsets)
+	stored, known := history.Stored(list)
+	way, err := plan.Undo(ud.Typed, raw, stored, o.number, known)
 	if err != nil {
 		return err
 	}
