@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -148,7 +149,7 @@ func (p *pass) renderTargets() bool {
 	for _, pl := range p.places {
 		r, err := p.book.render(p.target, pl.present)
 		if err != nil {
-			p.invalid = append(p.invalid, "subset "+pl.name+": "+err.Error())
+			p.invalid = append(p.invalid, fmt.Sprintf("%ssubset %s: %v", p.badPatch(pl), pl.name, err))
 			return false
 		}
 		pl.target = r
@@ -167,9 +168,33 @@ func (p *pass) stampTargets() bool {
 		}
 		seen[pl.target.revision] = true
 		if _, err := render.Child(p.inputOf(pl, pl.target, render.Partition{Hold: true})); err != nil {
-			p.invalid = append(p.invalid, fmt.Sprintf("spec.template.%s, for subset %s: %v", p.workload.Kind.Template, pl.name, err))
+			where := cmp.Or(p.badPatch(pl), "spec.template."+p.workload.Kind.Template+", for ")
+			p.invalid = append(p.invalid, fmt.Sprintf("%ssubset %s: %v", where, pl.name, err))
 			return false
 		}
 	}
 	return true
+}
+
+// badPatch is the path of a place's patch, with a colon, where that is what keeps its child from being made: without it the
+// same template makes one. Empty: it is something else, or there is no patch.
+func (p *pass) badPatch(pl *place) string {
+	without := pl.present
+	if without.Patch == nil {
+		return ""
+	}
+	without.Patch = nil
+	r, err := p.book.render(p.target, without)
+	if err != nil {
+		return ""
+	}
+	if _, err := render.Child(p.inputOf(pl, r, render.Partition{Hold: true})); err != nil {
+		return ""
+	}
+	if key := pl.present.template; key != "" {
+		at := slices.IndexFunc(p.selectors, func(s selector) bool { return s.key == key })
+		return fmt.Sprintf("spec.topology.subsetTemplates[%d].patch: ", at)
+	}
+	at := slices.IndexFunc(p.United.Spec.Topology.Subsets, func(s appsv1alpha1.Subset) bool { return s.Name == pl.name })
+	return fmt.Sprintf("spec.topology.subsets[%d].patch: ", at)
 }
