@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -44,15 +43,9 @@ func (c Content) kinds() ([]render.Kind, error) {
 
 // contentLibrary reads the hub's objects through a cache of its own: the manager's holds Secrets of one namespace only.
 func contentLibrary(mgr ctrl.Manager, live client.Reader, wake func(kind, namespace, name string)) (*united.Library, error) {
-	meta, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultTransform: cache.TransformStripManagedFields(),
-	})
+	meta, err := metadataCache(mgr, nil)
 	if err != nil {
-		return nil, fmt.Errorf("building the cache of contents: %w", err)
-	}
-	if err := mgr.Add(meta); err != nil {
-		return nil, fmt.Errorf("adding the cache of contents: %w", err)
+		return nil, err
 	}
 	return united.NewLibrary(meta, live, wake), nil
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -27,6 +28,7 @@ import (
 	"github.com/underway-dev/underway/hub/cluster"
 	"github.com/underway-dev/underway/hub/clusterapi"
 	hubmetrics "github.com/underway-dev/underway/hub/metrics"
+	"github.com/underway-dev/underway/hub/travel"
 	"github.com/underway-dev/underway/hub/united"
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
@@ -47,6 +49,8 @@ type Options struct {
 	Workers int
 	// Content is what travels to members beside workloads. Default ContentAll.
 	Content Content
+	// PropagateKinds are kinds that travel by their label beside Services, of plan.ParseKinds in hub/travel.
+	PropagateKinds []schema.GroupVersionKind
 	// Intervals of the members' connections; zero values are the defaults.
 	Intervals clusters.Intervals
 	// TokenLifetime is how long a token the hub asks members for. Default cluster.TokenLifetime.
@@ -108,10 +112,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	travels, err := travelKinds(ctx, mgr.GetRESTMapper(), o)
+	if err != nil {
+		return err
+	}
 	f := &fence{live: live, lease: o.Lease, holder: o.Holder, term: who.Term}
 	fleet, err := clusters.NewFleet(clusters.Options{
 		HubID: who.id, LocalIdentity: who.cluster, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
-		Registerer: metrics.Registry, Intervals: o.Intervals, Kinds: append(render.Kinds(), contents...),
+		Registerer: metrics.Registry, Intervals: o.Intervals, Kinds: union(render.Kinds(), contents, travels),
 	})
 	if err != nil {
 		return fmt.Errorf("building the fleet: %w", err)
@@ -137,6 +145,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 		deployments.Travel = &united.Travel{Kinds: contents, Library: library, Members: fleet, Outbox: out}
 	}
+	metaCache, err := metadataCache(mgr, noRight(mgr.GetEventRecorder(Name)))
+	if err != nil {
+		return err
+	}
+	byLabel := travel.New(travel.Options{
+		Client: mgr.GetClient(), Live: live, Meta: metaCache, Kinds: travels, Members: fleet, Outbox: out, HubID: who.id,
+		Term: who.Term, Events: mgr.GetEventRecorder(Name), Clock: o.Clock,
+	}, &bell.Bell{})
+	if err := addTravel(ctx, mgr, byLabel, metaCache); err != nil {
+		return err
+	}
 	members := cluster.New(cluster.Options{
 		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
 		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,
@@ -147,6 +166,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("adding Cluster API: %w", err)
 	}
 	connect(fleet, out, unitedBell, clusterBell)
+	byLabel.Connect(fleet, out)
 	if err := metrics.Registry.Register(collector(ctx, mgr.GetClient(), fleet, out, o.Clock)); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
@@ -206,7 +226,9 @@ func connect(fleet *clusters.Fleet, out *outbox.Outbox, unitedBell, clusterBell 
 		}
 	})
 	out.Subscribe(func(owner types.NamespacedName) {
-		unitedBell.Ring(reconcile.Request{NamespacedName: owner})
+		if !travel.IsKey(owner) {
+			unitedBell.Ring(reconcile.Request{NamespacedName: owner})
+		}
 	})
 	out.SubscribeStop(func() {
 		// Every member says so in its conditions, and wakes what is on it.

@@ -16,19 +16,26 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/cmd/internal/boot"
 	"github.com/underway-dev/underway/hub"
+	"github.com/underway-dev/underway/hub/travel/plan"
 )
 
 func main() {
 	var o hub.Options
 	var capi clusterAPI
+	var kinds string
 	os.Exit(boot.Main(hub.Name, os.Args[1:],
 		func(fs *flag.FlagSet) {
 			fs.IntVar(&o.Workers, "concurrency", 4, "how many UnitedDeployments are reconciled at once")
 			fs.StringVar((*string)(&o.Content), "content", string(hub.ContentAll),
 				"what travels to members beside workloads, of what their templates name: All, NoSecrets or Off")
+			fs.StringVar(&kinds, "propagate-kinds", "",
+				"kinds beside Services whose objects travel to members when they are labelled fleet.underway.dev/propagate=true, as networking.k8s.io/v1/Ingress,v1/ConfigMap; the hub needs the rights, here and there")
 			capi.bind(fs)
 		},
 		func(ctx context.Context, b *boot.Options) (err error) {
+			if o.PropagateKinds, err = plan.ParseKinds(kinds); err != nil {
+				return fmt.Errorf("--propagate-kinds: %w", err)
+			}
 			if o.ClusterAPI, err = capi.options(); err != nil {
 				return err
 			}

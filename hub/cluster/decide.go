@@ -15,8 +15,8 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/propagation/clusters"
-	"github.com/underway-dev/underway/propagation/content"
 	"github.com/underway-dev/underway/propagation/outbox"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // observation is what one pass saw of a member.
@@ -150,12 +150,13 @@ func (d *decision) seen(o observation) {
 	if o.view.State != clusters.StateReady {
 		return
 	}
-	s.WorkloadKinds = nil
+	s.WorkloadKinds, s.AgentVersion = nil, ""
 	for _, k := range o.view.Kinds {
-		if _, travels := content.KindNamed(k.GVK.Kind); k.Served && !travels {
+		if _, workload := render.KindOf(k.GVK); k.Served && workload {
 			s.WorkloadKinds = append(s.WorkloadKinds, fleetv1alpha1.WorkloadKind{
-				Kind: k.GVK.Kind + "." + k.GVK.Group, Reconciler: string(k.Reconciler),
+				Kind: k.GVK.Kind + "." + k.GVK.Group, Reconciler: string(k.Reconciler), Version: k.Version,
 			})
+			s.AgentVersion = cmp.Or(s.AgentVersion, k.Version)
 		}
 	}
 	slices.SortFunc(s.WorkloadKinds, func(a, b fleetv1alpha1.WorkloadKind) int { return cmp.Compare(a.Kind, b.Kind) })

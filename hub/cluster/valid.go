@@ -1,15 +1,18 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // credentials writes CredentialsValid. What an answer of the member proves goes before what a clock says.
@@ -111,7 +114,7 @@ func (w *writer) agent(o observation) {
 func agentOf(kinds []clusters.KindView, member string) (status metav1.ConditionStatus, reason, message string) {
 	by := map[clusters.Reconciler][]string{}
 	for _, k := range kinds {
-		if k.Served && k.Reconciler != clusters.ReconcilerKubernetes {
+		if kind, _ := render.KindOf(k.GVK); k.Served && kind.NeedsAgent {
 			by[k.Reconciler] = append(by[k.Reconciler], k.GVK.GroupKind().String())
 		}
 	}
@@ -132,5 +135,25 @@ func agentOf(kinds []clusters.KindView, member string) (status metav1.ConditionS
 	case len(by[clusters.ReconcilerOpenKruise]) > 0:
 		return metav1.ConditionTrue, string(clusters.ReconcilerOpenKruise), ""
 	}
-	return metav1.ConditionTrue, string(clusters.ReconcilerUnderway), ""
+	return versionOf(kinds, member)
+}
+
+// oldestAgent is the oldest release of underway-member that this hub works with.
+const oldestAgent = "v0.1.0"
+
+// versionOf says which agent reconciles there, and whether it is too old. A build that is no release (v0.0.0, devel) is not
+// known to be.
+func versionOf(kinds []clusters.KindView, member string) (status metav1.ConditionStatus, reason, message string) {
+	says := ""
+	for _, k := range kinds {
+		says = cmp.Or(says, k.Version)
+	}
+	upgrade := ": kubectl underway join " + member + " --kubeconfig FILE --agent-image IMAGE --upgrade"
+	switch v, err := version.ParseGeneric(says); {
+	case says == "":
+		return metav1.ConditionTrue, string(clusters.ReconcilerUnderway), "underway-member does not say its version, so it is older than this hub" + upgrade
+	case err == nil && v.GreaterThan(version.MustParseGeneric("0.0.0")) && v.LessThan(version.MustParseGeneric(oldestAgent)):
+		return metav1.ConditionFalse, "AgentTooOld", "underway-member " + says + " is older than " + oldestAgent + ", the oldest that this hub works with" + upgrade
+	}
+	return metav1.ConditionTrue, string(clusters.ReconcilerUnderway), "underway-member " + says
 }

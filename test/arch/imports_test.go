@@ -18,7 +18,7 @@ func pure() []string {
 	return []string{
 		"inplace", "inplace/revision", "inplace/imagediff", "inplace/partition", "inplace/podview", "inplace/order",
 		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "inplace/defaults", "member/cloneset/plan", "member/statefulset/plan",
-		"hub/check", "hub/clusterapi/plan", "hub/subset", "hub/united/plan", "hub/screen",
+		"hub/check", "hub/clusterapi/plan", "hub/subset", "hub/travel/plan", "hub/united/plan", "hub/screen",
 		"propagation/render", "propagation/changeset", "propagation/content", "propagation/feedback",
 	}
 }
