@@ -173,9 +173,14 @@ func (p Place) On(image string) int {
 	return n
 }
 
-// Eventually waits until check says nothing, and fails with the last it said.
+// patience is the least that Eventually waits: nothing is measured by it, and machines are slow at times.
+const patience = 2 * time.Minute
+
+// Eventually waits until check says nothing, and fails with the last it said. Within is how long that may take where it takes
+// longer than two minutes.
 func (p Place) Eventually(within time.Duration, check func() string) {
 	p.Helper()
+	within = max(within, patience)
 	deadline := time.Now().Add(within)
 	for {
 		said := check()
@@ -296,6 +301,8 @@ type Worst struct {
 
 // Recorder watches the pods of a namespace.
 type Recorder struct {
+	// now lists the pods that there are.
+	now  func() map[types.UID]*corev1.Pod
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod
 	Worst
@@ -304,7 +311,7 @@ type Recorder struct {
 // Record starts a recorder; it ends with the test.
 func (p Place) Record() *Recorder {
 	p.Helper()
-	r := &Recorder{pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}, FewestReady: math.MaxInt}}
+	r := &Recorder{now: p.everyPod, pods: map[types.UID]*corev1.Pod{}, Worst: Worst{Most: map[string]int{}, FewestReady: math.MaxInt}}
 	ctx, stop := context.WithCancel(p.Context())
 	p.Cleanup(stop)
 	r.mu.Lock()
@@ -382,8 +389,50 @@ func (r *Recorder) look() {
 	}
 }
 
-// Seen returns the worst that was seen so far.
+// everyPod lists the pods of the namespace, those that are being deleted too.
+func (p Place) everyPod() map[types.UID]*corev1.Pod {
+	p.Helper()
+	var list corev1.PodList
+	if err := p.List(p.Context(), &list, client.InNamespace(p.NS)); err != nil {
+		p.Fatal(err)
+	}
+	pods := map[types.UID]*corev1.Pod{}
+	for i := range list.Items {
+		pods[list.Items[i].UID] = &list.Items[i]
+	}
+	return pods
+}
+
+// Settled is Seen, once no pod of the namespace is being deleted any more: what was deleted counts when it is gone.
+func (r *Recorder) Settled() Worst {
+	going := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(r.now())), going) {
+			break
+		}
+	}
+	return r.Seen()
+}
+
+// behind says whether the watch has still to tell of what there is.
+func (r *Recorder) behind() bool {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, pod := range now {
+		if seen := r.pods[uid]; seen == nil || seen.ResourceVersion != pod.ResourceVersion {
+			return true
+		}
+	}
+	return len(r.pods) != len(now)
+}
+
+// Seen returns the worst that was seen so far. What the API server shows is waited for: a watch may lag behind. Pods that change
+// all the time are waited for no longer than five seconds.
 func (r *Recorder) Seen() Worst {
+	for end := time.Now().Add(5 * time.Second); r.behind() && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.Worst

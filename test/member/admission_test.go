@@ -223,7 +223,7 @@ func TestB067(t *testing.T) {
 				t.Errorf("%s has gates %v", name, gates(pod))
 			}
 		}
-		if seen := r.Seen(); seen.Unready > 1 || len(seen.Problems) > 0 || seen.Deleted != 1 || seen.Created != 1 {
+		if seen := r.Settled(); seen.Unready > 1 || len(seen.Problems) > 0 || seen.Deleted != 1 || seen.Created != 1 {
 			t.Errorf("seen %+v", seen)
 		}
 		if u := cs.Status.Underway; u == nil || u.UpdatedInPlace != 2 || u.Recreated != 1 {

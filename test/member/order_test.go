@@ -205,7 +205,7 @@ func TestB169(t *testing.T) {
 					t.Errorf("%s: %d restarts, labels %v", name, kit.Restarts(pod), pod.Labels)
 				}
 			}
-			if seen := r.Seen(); fresh != 1 || seen.FewestReady < 2 || seen.Created != 1 || seen.Deleted != 1 {
+			if seen := r.Settled(); fresh != 1 || seen.FewestReady < 2 || seen.Created != 1 || seen.Deleted != 1 {
 				t.Errorf("%d new pods, seen %+v", fresh, seen)
 			}
 		})

@@ -233,6 +233,7 @@ func TestResizeRefused(t *testing.T) {
 			node := p.node(corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("10"),
 			})
+			p.scheduled(node)
 			spec := func(cpu string) string { return strings.Replace(spec(cpu), "SIZE", p.NS, 1) }
 			before := web(p.Place, 2, spec("1"), "{type: "+policy+", maxUnavailable: 1}")
 			for name, pod := range p.Pods() {
@@ -304,6 +305,7 @@ func TestResizeOverQuota(t *testing.T) {
 		}
 		return ""
 	})
+	inForce(p, overCPU())
 	template(p, spec("2"))
 	told(p, broken, "ResizeRefused", "exceeded quota", 1)
 	if c := p.Condition("web", appsv1alpha1.ConditionFailedUpdate); c == nil || c.Reason != "ResizeRefused" {

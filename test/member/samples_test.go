@@ -32,6 +32,7 @@ func TestM003(t *testing.T) {
 	canary, staging := names[4], names[2]
 	p.Edit(staging, `{metadata: {labels: {tier: staging}}}`)
 	p.Edit(canary, `{metadata: {labels: {tier: canary}}}`)
+	p.known()
 	before, r := kit.Identities(p.Pods()), p.Record()
 	p.Image("ranker", "ranker:2024.2")
 	p.Ready("ranker", 3, time.Minute)
@@ -133,6 +134,7 @@ func TestA01(t *testing.T) {
 		order[name] = fmt.Sprint(i)
 		p.Edit(name, "{metadata: {labels: "+labels+"}}")
 	}
+	p.known()
 	p.Merge("sample-data", `{spec: {updateStrategy: {maxUnavailable: 1}}}`)
 	p.Image("sample-data", "nginx:2")
 	p.Ready("sample-data", 3, time.Minute)

@@ -229,7 +229,7 @@ func TestB065(t *testing.T) {
 				// By one clock, the node's: a busy machine is not the agent's fault.
 				started := pod.Status.ContainerStatuses[0].State.Running.StartedAt
 				for _, c := range pod.Status.Conditions {
-					if c.Type == corev1.PodReady && c.LastTransitionTime.Sub(started.Time) > 10*time.Second {
+					if c.Type == corev1.PodReady && c.LastTransitionTime.Sub(started.Time) > time.Minute {
 						t.Errorf("%s was Ready %s after its container started", name, c.LastTransitionTime.Sub(started.Time))
 					}
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -139,6 +140,7 @@ func TestB091Resize(t *testing.T) {
 	if diff := cmp.Diff(claims, p.claimIDs()); diff != "" {
 		t.Errorf("claims changed (-before +after):\n%s", diff)
 	}
+	p.Eventually(20*time.Second, func() string { return is(len(z.seen()), 9) })
 	notes := z.seen()
 	for i := range 3 {
 		at := func(what string) int { return slices.Index(notes, fmt.Sprintf(what, 2-i)) }
@@ -243,6 +245,10 @@ func TestClaimsOverQuota(t *testing.T) {
 		}
 		return ""
 	})
+	inForce(p.Place, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Gi")}},
+	}})
 	said := func() bool {
 		return slices.ContainsFunc(s.Get().Status.Conditions, func(c metav1.Condition) bool {
 			return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "data-db-1") && strings.Contains(c.Message, "exceeded quota")
@@ -269,9 +275,12 @@ func TestClaimsOverQuota(t *testing.T) {
 	if got := p.sizes(); got["data-db-0"] != "2Gi/2Gi" || got["data-db-1"] != "2Gi/2Gi" {
 		t.Errorf("sizes %v", got)
 	}
-	if said() {
-		t.Errorf("still said: %s", kit.Text(s.Get().Status.Conditions))
-	}
+	p.Eventually(20*time.Second, func() string {
+		if said() {
+			return "still said: " + kit.Text(s.Get().Status.Conditions)
+		}
+		return ""
+	})
 }
 
 // TestRetention: what becomes of claims when their ordinal is scaled away, and when the set is deleted, under the garbage

@@ -25,10 +25,11 @@ func TestSetKill9(t *testing.T) {
 	ordered.Ready(4, time.Minute)
 	many.Ready(12, time.Minute)
 	before, r := kit.Identities(p.Pods()), p.Record()
-	ordered.Image("app:v2")
-	many.Image("app:v2")
+	const slow = "app:v2-slow-start-2s"
+	ordered.Image(slow)
+	many.Image(slow)
 	p.Eventually(30*time.Second, func() string {
-		if n := p.On("app:v2"); n < 4 {
+		if n := p.On(slow); n < 4 {
 			return fmt.Sprintf("%d pods are patched", n)
 		}
 		return ""
@@ -36,7 +37,7 @@ func TestSetKill9(t *testing.T) {
 	if err := a.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.On("app:v2"); n == 16 {
+	if n := p.On(slow); n == 16 {
 		t.Fatal("the release was over before the agent was killed")
 	}
 	p.Agent("agent-successor-set", "--leader-elect=false")

@@ -4,12 +4,15 @@ package member
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/crd"
@@ -115,6 +118,56 @@ func (p place) calls(since lab.Mark, resource string) map[string]int {
 		verbs[e.Verb]++
 	}
 	return verbs
+}
+
+// quiet waits until the agent has written nothing that picks for as long as still.
+func (p place) quiet(still time.Duration, picks ...lab.AuditFilter) {
+	p.Helper()
+	mark, since := p.mark(), time.Now()
+	p.Eventually(time.Minute, func() string {
+		events, err := p.Since(mark, append(picks, lab.ByUser(kit.User), lab.Writes)...)
+		if err != nil {
+			p.Fatal(err)
+		}
+		if len(events) > 0 {
+			mark, since = p.mark(), time.Now()
+			return fmt.Sprintf("still at work: %s %s %s", events[0].Verb, events[0].Resource(), events[0].ObjectRef.Name)
+		}
+		if time.Since(since) < still {
+			return "quiet, but not for long"
+		}
+		return ""
+	})
+}
+
+// here picks what is in the namespace.
+func (p place) here(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
+
+// known gives the agent time to hear of labels that a test put on pods: a change of the workload comes by another watch.
+func (p place) known() {
+	p.Helper()
+	time.Sleep(3 * time.Second)
+}
+
+// inForce waits until a quota refuses an object that is too much for it: the API server hears of quotas in its own time.
+func inForce(p kit.Place, over client.Object) {
+	p.Helper()
+	over.SetNamespace(p.NS)
+	over.SetName("over")
+	p.Eventually(time.Minute, func() string {
+		err := p.Create(p.Context(), over.DeepCopyObject().(client.Object), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+			return fmt.Sprintf("not refused: %v", err)
+		}
+		return ""
+	})
+}
+
+// overCPU is a pod that asks for more than any quota of these tests has.
+func overCPU() client.Object {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "main", Image: "app:v1", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100")}},
+	}}}}
 }
 
 func (p place) mark() lab.Mark {

@@ -124,14 +124,29 @@ func TestWireUpdate(t *testing.T) {
 	}
 }
 
+// resize asks for other resources of a pod's container, again while a kubelet's status comes in between.
+func resize(p kit.Place, pod string, wanted corev1.ResourceRequirements) podwriter.Result {
+	p.Helper()
+	var r podwriter.Result
+	p.Eventually(30*time.Second, func() string {
+		r = write(p, inplace.Patch{Ref: refTo(p.Pods()[pod]), Kind: inplace.PatchResize, Resources: map[string]corev1.ResourceRequirements{"main": wanted}})
+		if r.Conflicts > 0 {
+			return "somebody wrote in between"
+		}
+		return ""
+	})
+	return r
+}
+
 // TestWireRefusals: how a real API server refuses a resize, and what is made of it.
 func TestWireRefusals(t *testing.T) {
 	t.Parallel()
 	p := kit.In(t, steady)
-	pod, lone := put(p, single("a")), single("solo")
+	put(p, single("a"))
+	lone := single("solo")
 	lone.Spec.InitContainers, lone.Spec.Containers = nil, lone.Spec.Containers[:1]
 	lone.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Gi")
-	solo := put(p, lone)
+	put(p, lone)
 	guaranteed := requests("200m")
 	guaranteed.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	old := single("old")
@@ -147,16 +162,16 @@ func TestWireRefusals(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		ref    inplace.Ref
+		pod    string
 		wanted corev1.ResourceRequirements
 		says   string
 		final  bool
 	}{
-		{"more than the node has", refTo(pod), requests("9000"), "enough allocatable", true},
-		{"another QoS class", refTo(solo), guaranteed, "QOS", true},
-		{"a kubelet that reports no resources", refTo(old), requests("300m"), "without support for resize", true},
+		{"more than the node has", "a", requests("9000"), "enough allocatable", true},
+		{"another QoS class", "solo", guaranteed, "QOS", true},
+		{"a kubelet that reports no resources", "old", requests("300m"), "without support for resize", true},
 	} {
-		r := write(p, inplace.Patch{Ref: tc.ref, Kind: inplace.PatchResize, Resources: map[string]corev1.ResourceRequirements{"main": tc.wanted}})
+		r := resize(p, tc.pod, tc.wanted)
 		if len(r.Refused) != 1 || r.Refused[0].Final != tc.final || !strings.Contains(r.Refused[0].Message, tc.says) {
 			t.Errorf("%s: %+v", tc.name, r)
 		}
@@ -174,7 +189,8 @@ func TestWireRefusals(t *testing.T) {
 		}
 		return ""
 	})
-	r := write(p, inplace.Patch{Ref: refTo(p.Pods()["a"]), Kind: inplace.PatchResize, Resources: map[string]corev1.ResourceRequirements{"main": requests("900m")}})
+	inForce(p, overCPU())
+	r := resize(p, "a", requests("900m"))
 	if len(r.Refused) != 1 || r.Refused[0].Final || !strings.Contains(r.Refused[0].Message, "quota") {
 		t.Errorf("quota: %+v", r)
 	}
