@@ -8,15 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
 func TestIntegration(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
 	suite.Timeout = 35 * time.Minute

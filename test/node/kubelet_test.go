@@ -147,7 +147,7 @@ func TestKubeletSeesOnlyTheEnd(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := onRough(t)
-			p.create(app{replicas: 1, tag: tc.from, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 5}"})
+			p.create(app{replicas: 1, tag: tc.from, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 8}"})
 			before := kit.Identities(p.Pods())
 			p.tag(tc.over)
 			name := p.drained(30 * time.Second)
@@ -195,7 +195,7 @@ func TestPodGoesInTheMiddle(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := onSteady(t)
-			p.create(app{replicas: 3, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 3}", more: second})
+			p.create(app{replicas: 3, rollout: "maxUnavailable: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 6}", more: second})
 			p.budget()
 			before, r := kit.Identities(p.Pods()), p.Record()
 			p.set(mainImage, lab.Image(lab.AppImage, "v2"), sideImage, lab.Image(lab.AppImage, "v2"))

@@ -106,13 +106,16 @@ func (e *endpoints) see(kind watch.EventType, slice *discoveryv1.EndpointSlice) 
 // once checks that each pod left the endpoints once and came back once.
 func (e *endpoints) once(p place, names []string) {
 	p.Helper()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, name := range names {
-		if e.left[name] != 1 || e.back[name] != 1 {
-			p.Errorf("%s left the endpoints %d times and came back %d times, want once each", name, e.left[name], e.back[name])
+	p.Eventually(patience, func() string { // by the cluster's own controller, in its time
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, name := range names {
+			if e.left[name] != 1 || e.back[name] != 1 {
+				return fmt.Sprintf("%s left the endpoints %d times and came back %d times, want once each", name, e.left[name], e.back[name])
+			}
 		}
-	}
+		return ""
+	})
 }
 
 // TestLosslessTraffic: requests go on through an update in place, and none fails; every pod keeps what it is and has. It runs
