@@ -225,12 +225,16 @@ func (r *Reconciler) settleLeft(name string, settling bool) time.Duration {
 
 func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
 	list := &fleetv1alpha1.MemberClusterList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	if obj.GetNamespace() != appsv1alpha1.SystemNamespace {
+		return nil
+	}
+	// Uncopied: at the start each of a thousand Secrets looks through a thousand members.
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if obj.GetNamespace() == appsv1alpha1.SystemNamespace && secretFor(&list.Items[i]) == obj.GetName() {
+		if secretFor(&list.Items[i]) == obj.GetName() {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}})
 		}
 	}

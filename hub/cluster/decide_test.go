@@ -31,7 +31,7 @@ func ready(mc *fleetv1alpha1.MemberCluster) observation {
 		view: clusters.View{
 			Name: mc.Name, State: clusters.StateReady, Synced: true, Reachable: true, LastHeard: at(1), Version: "v1.37.2",
 			Identity: "uid-1", SeenIdentity: "uid-1", Server: "https://eu-1",
-			Kinds: []clusters.KindView{{Served: true, Synced: true, Reconciler: clusters.ReconcilerUnderway}},
+			Kinds: []clusters.KindView{cloneSets(clusters.ReconcilerUnderway, "")},
 		},
 	}
 }

@@ -52,7 +52,9 @@ func Drain(ctx context.Context, hub, member client.Client, o DrainOptions) error
 	if err != nil {
 		return err
 	}
-	look := func(ctx context.Context) ([]string, error) { return lookForRest(ctx, hub, member, o.Name, firstOf(id, mc.Status.HubID)) }
+	look := func(ctx context.Context) ([]string, error) {
+		return lookForRest(ctx, hub, member, o.Name, firstOf(id, mc.Status.HubID))
+	}
 	if o.DryRun {
 		rest, err := look(ctx)
 		for _, line := range rest {

@@ -36,6 +36,8 @@ type UninstallOptions struct {
 	Members map[string]client.Client
 	// Kinds are of LeaveOptions, by member.
 	Kinds map[string][]schema.GroupVersionKind
+	// HubKinds are what the hub's own cluster serves, see Served. Nil: the kinds that every hub sends.
+	HubKinds []schema.GroupVersionKind
 	// Force goes on though there are members without a client; what is left there is reported.
 	Force bool
 	// Orphan goes on though there are UnitedDeployments: the objects go, their workloads stay.
@@ -53,7 +55,8 @@ type UninstallOptions struct {
 //  1. Look at all: members, UnitedDeployments. Anything that is not allowed for ends it before anything is written.
 //  2. Stop the hub, and wait until nobody leads: from here on nothing is written to members but what is said here.
 //  3. Let the workloads of the hub's own cluster go: marked, without the reference by which the garbage collector would
-//     delete them. Then release the UnitedDeployments' finalizers, and delete them without their dependents.
+//     delete them. Then release the finalizers of what travels by its label, and of the UnitedDeployments, which are deleted
+//     without their dependents.
 //  4. Give every member back, see Leave, and forget it.
 //  5. Remove the hub's roles, account, Secrets, and CRDs without objects. Namespaces stay.
 //
@@ -197,6 +200,9 @@ func (u *uninstaller) stop(ctx context.Context) error {
 
 // release lets the hub's own workloads go and deletes the UnitedDeployments without anything that depends on them.
 func (u *uninstaller) release(ctx context.Context) error {
+	if err := u.releaseCopies(ctx); err != nil {
+		return err
+	}
 	if len(u.uds) == 0 {
 		return u.revisions(ctx) // what a stop in the middle left
 	}

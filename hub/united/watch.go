@@ -82,7 +82,8 @@ func (r *Reconciler) ofNamespace(ctx context.Context, obj client.Object) []recon
 
 func (r *Reconciler) list(ctx context.Context, pick func(*appsv1alpha1.UnitedDeployment) bool) []reconcile.Request {
 	list := &appsv1alpha1.UnitedDeploymentList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	// Uncopied, and only read: each event of each of a thousand members looks through all objects.
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		klog.FromContext(ctx).Error(err, "Listing UnitedDeployments failed")
 		return nil
 	}

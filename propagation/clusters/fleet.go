@@ -121,6 +121,8 @@ type KindView struct {
 	// may. Such a kind is not synced and holds up no other.
 	Refused    string
 	Reconciler Reconciler
+	// Version of the reconciler, where it is Underway and says so on its Lease (label app.kubernetes.io/version).
+	Version string
 }
 
 // View is a member as last seen.

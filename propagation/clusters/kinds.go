@@ -23,6 +23,8 @@ import (
 const (
 	kruiseNamespace = "kruise-system"
 	kruiseLease     = "kruise-manager"
+	// agentBeat is where the heartbeat of our agent is kept.
+	agentBeat = appsv1alpha1.SystemNamespace + "/" + appsv1alpha1.FieldManagerMember
 	// alive is how long after its last renewal a reconciler counts as alive.
 	alive = time.Minute
 )
@@ -31,6 +33,8 @@ const (
 type heartbeat struct {
 	renewed string
 	at      time.Time
+	// version is what its label says.
+	version string
 }
 
 // kindCache is what is known of one kind on a member.
@@ -43,6 +47,8 @@ type kindCache struct {
 	again          chan struct{}
 	synced, served bool
 	reconciler     Reconciler
+	// version of the reconciler, where it is ours.
+	version string
 	// refused says why the member does not let the hub read the kind; empty when it does.
 	refused string
 	// since is when the list that is waited for was begun, problem what came of the last try.
@@ -58,7 +64,7 @@ func (m *member) viewOf(k render.Kind) KindView {
 		c = &kindCache{reconciler: ReconcilerUnknown}
 	}
 	out.Served, out.Synced, out.Reconciler = c.served, c.served && c.synced, c.reconciler
-	out.Refused, out.Message = c.refused, c.problem
+	out.Version, out.Refused, out.Message = c.version, c.refused, c.problem
 	if m.late[k.GVK.GroupKind()] {
 		out.Message = fmt.Sprintf("its %s were not read within %s, trying again", k.GVR().GroupResource(), m.fleet.intervals.Sync)
 		if c.problem != "" {
@@ -100,6 +106,10 @@ func (m *member) discover(ctx context.Context) {
 			m.caches[gk] = c
 		}
 		c.served, c.reconciler = slices.Contains(served[k.GVK.GroupVersion()], k.Resource), reconcilerOf(k, underway, kruise)
+		c.version = ""
+		if beat := m.seers[agentBeat]; beat != nil && c.reconciler == ReconcilerUnderway {
+			c.version = beat.version
+		}
 		switch {
 		case c.served && used[gk] && c.children == nil:
 			m.begin(run, conn, c, k)
@@ -311,6 +321,7 @@ func (m *member) beats(ctx context.Context, conn *connection, namespace, name st
 	case seen.renewed != renewed:
 		seen.renewed, seen.at = renewed, now
 	}
+	seen.version = lease.Labels[appsv1alpha1.LabelVersion]
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || now.Sub(seen.at) >= alive {
 		return ReconcilerNobody
 	}

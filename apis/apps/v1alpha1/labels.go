@@ -103,6 +103,8 @@ const (
 	LabelPartOf = "app.kubernetes.io/part-of"
 	// PartOf is the value of LabelPartOf.
 	PartOf = "underway"
+	// LabelVersion is on the leader Leases of hub and agent: the version of who leads.
+	LabelVersion = "app.kubernetes.io/version"
 
 	// SystemNamespace is the install namespace on the hub and on members.
 	SystemNamespace = "underway-system"

@@ -12,6 +12,7 @@ import (
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the hub pushes to and hears from the member."
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Why it is or is not ready."
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=".status.kubernetesVersion",description="Version of the member's API server."
+// +kubebuilder:printcolumn:name="AGENT",type=string,JSONPath=".status.agentVersion",description="Version of underway-member there."
 // +kubebuilder:printcolumn:name="HEARD",type=date,JSONPath=".status.lastHeardAt",description="When the member last answered, as of the last change."
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="SERVER",type=string,priority=1,JSONPath=".status.server",description="The address the hub talks to."
@@ -117,7 +118,8 @@ type MemberClusterStatus struct {
 	WorkloadKinds []WorkloadKind `json:"workloadKinds,omitempty"`
 	// CredentialExpiresAt is when the credential that the hub uses ends, as it says itself; nil: it does not say.
 	CredentialExpiresAt *metav1.Time `json:"credentialExpiresAt,omitempty"`
-	// AgentVersion is the version of the member's agent, where it says so.
+	// AgentVersion is the version of the member's agent (underway-member), as its leader Lease says; empty where it does not say,
+	// or where no agent of ours is alive.
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// ClusterUID is the UID of the Cluster of spec.clusterRef, stored when it was seen first.
 	ClusterUID string `json:"clusterUID,omitempty"`

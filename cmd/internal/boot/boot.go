@@ -133,6 +133,9 @@ func (o *Options) lock(cfg *rest.Config) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the leader Lease: %w", err)
 	}
+	if lease, ok := lock.(*resourcelock.LeaseLock); ok {
+		lease.Labels = map[string]string{appsv1alpha1.LabelVersion: LabelValue(Version())}
+	}
 	return lock, nil
 }
 

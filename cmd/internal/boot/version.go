@@ -1,6 +1,11 @@
 package boot
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
 // version is set by the linker: -X github.com/underway-dev/underway/cmd/internal/boot.version=v0.1.0.
 var version string
@@ -24,4 +29,16 @@ func Version() string {
 		}
 	}
 	return "devel"
+}
+
+// LabelValue is a version as the value of a label can hold it: "+dirty" becomes "_dirty".
+func LabelValue(version string) string {
+	const end = ".-_"
+	value := strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || r == '_' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') {
+			return r
+		}
+		return '_'
+	}, version)
+	return strings.Trim(value[:min(len(value), validation.LabelValueMaxLength)], end)
 }

@@ -36,7 +36,8 @@ objects.
 In this order, which can be stopped at any point and done again:
   1. look: a member without --member, or a UnitedDeployment without --orphan, ends it before anything is written
   2. stop the hub (its Deployment is removed; a process must be stopped by you) and wait until nobody leads
-  3. mark the hub's own workloads as nobody's, release the UnitedDeployments' finalizers, delete them without dependents
+  3. mark the hub's own workloads as nobody's, release what travels by its label and the UnitedDeployments, and delete the
+     latter without dependents
   4. give every member back, as unjoin does, and forget it
   5. remove the hub's CRDs, roles, account and Secrets
 
@@ -59,8 +60,15 @@ without one are left as they are, and what stays there is printed.`,
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env) error {
-	hub, err := env.Client(o.flags)
+	cfg, err := env.RESTConfig(o.flags)
 	if err != nil {
+		return err
+	}
+	hub, err := env.Connect(cfg)
+	if err != nil {
+		return err
+	}
+	if o.HubKinds, err = env.Served(cfg, install.HubWhere); err != nil {
 		return err
 	}
 	o.Members, o.Kinds = map[string]client.Client{}, map[string][]schema.GroupVersionKind{}
