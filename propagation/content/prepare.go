@@ -17,6 +17,7 @@ const (
 	// helmRelease is the type of the Secrets, and the begin of the names of the ConfigMaps, that hold Helm's releases.
 	helmRelease = "helm.sh/release.v1"
 	helmPrefix  = "sh.helm.release.v1."
+	kindJob     = "Job"
 )
 
 // everywhere is true for what every namespace of every cluster has of its own.
@@ -81,6 +82,8 @@ func Prepare(obj *unstructured.Unstructured) (*unstructured.Unstructured, string
 		unstructured.RemoveNestedField(out, "spec", "volumeName")
 	case KindService:
 		service(u)
+	case kindJob:
+		job(u)
 	}
 	return u, ""
 }
@@ -96,7 +99,31 @@ func travels(kind, name string) bool {
 	if kind == KindClaim {
 		own = append(own, "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")
 	}
+	if kind == kindJob {
+		own = append(own, "batch.kubernetes.io/")
+	}
 	return !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// job leaves out the selector that the API server makes of a Job's UID, and the labels that it gives the pods for it: in
+// another cluster they name a Job that is not there, and are refused. A selector of the author's own stays.
+func job(u *unstructured.Unstructured) {
+	if manual, _, _ := unstructured.NestedBool(u.Object, "spec", "manualSelector"); manual {
+		return
+	}
+	unstructured.RemoveNestedField(u.Object, "spec", "selector")
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		labels, _, _ := unstructured.NestedMap(u.Object, slices.Concat(at, []string{"labels"})...)
+		for name := range labels {
+			if name == "controller-uid" || name == "job-name" || strings.HasPrefix(name, "batch.kubernetes.io/") {
+				delete(labels, name)
+			}
+		}
+		unstructured.RemoveNestedField(u.Object, slices.Concat(at, []string{"labels"})...)
+		if len(labels) > 0 {
+			_ = unstructured.SetNestedMap(u.Object, labels, slices.Concat(at, []string{"labels"})...) // it was there
+		}
+	}
 }
 
 // service leaves out what a cluster allots to a Service. A headless one stays headless.
