@@ -106,6 +106,11 @@ func (r *Reconciler) post(ctx context.Context, seen *observation, items []plan.I
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.withdraw(seen.key, m, keep)
+	for name, was := range seen.Members {
+		if want := was.Remembered(); !keep[name] && want != plan.WantNothing {
+			m.posted[name] = want
+		}
+	}
 }
 
 // lives is false for what was posted and rests until it is posted anew.

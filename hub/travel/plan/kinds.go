@@ -74,6 +74,8 @@ func never(gvk schema.GroupVersionKind) string {
 		}
 	case gvk.Group == "apps" && gvk.Kind != "DaemonSet":
 		return "it is made by the controllers of its own cluster"
+	case gvk.Group == "batch" && gvk.Kind == "Job":
+		return "a member removes a Job that has ended, and it would be run again"
 	case gvk.Group == "fleet.underway.dev":
 		return "it belongs to the hub"
 	case gvk.Group == "cluster.x-k8s.io", strings.HasSuffix(gvk.Group, ".cluster.x-k8s.io"):

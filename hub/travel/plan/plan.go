@@ -97,14 +97,14 @@ type pass struct {
 	out      Decision
 	results  []Result
 	selector labels.Selector
-	// reason is why copies go, where they do.
-	reason string
+	// places are the members that are selected.
+	places int
 }
 
 // Next decides. It is the same for the same observation.
 func Next(o Observation) Decision {
 	wish, why := WishOf(&o.Object, o.Ending)
-	p := &pass{Observation: o, reason: why, selector: labels.Everything()}
+	p := &pass{Observation: o, selector: labels.Everything()}
 	if selector, err := SelectorOf(o.Object.Annotations); err == nil {
 		p.selector = selector
 	}
@@ -118,14 +118,13 @@ func Next(o Observation) Decision {
 	case WishLetGo:
 		p.end(WantLetGo)
 	}
-	p.out.Summary = summarize(wish, why, p.results)
+	p.out.Summary = p.summarize(wish, why)
 	return p.out
 }
 
 // travel sends copies to the members that are selected, and takes those away that are on others.
 func (p *pass) travel() {
 	var leaving []string
-	places := 0
 	for _, name := range slices.Sorted(maps.Keys(p.Members)) {
 		m := p.Members[name]
 		switch {
@@ -135,15 +134,15 @@ func (p *pass) travel() {
 				leaving = append(leaving, name)
 			}
 		case m.NotAllowed != "":
-			places++
+			p.places++
 			p.say(name, StateRefused, "NotAllowed", m.NotAllowed)
 		default:
-			places++
+			p.places++
 			p.out.Items = append(p.out.Items, Item{name, WantApplied})
 			p.deliver(name, StateThere)
 		}
 	}
-	p.leave(leaving, places)
+	p.leave(leaving)
 	if len(p.out.Items) > 0 && !p.Object.Finalized {
 		// Nothing is sent before what takes it back is sure to be asked for.
 		p.out.Items, p.out.Hold = nil, true
@@ -152,8 +151,8 @@ func (p *pass) travel() {
 
 // leave takes copies off members that the object does not select any more. More than one at once, when they are a quarter
 // of all or more, or all there are, wait for a person: a label that is lost by mistake must not empty a fleet.
-func (p *pass) leave(names []string, places int) {
-	n := len(names)
+func (p *pass) leave(names []string) {
+	n, places := len(names), p.places
 	held := n > 0 && (places == 0 || (n > 1 && 4*n >= n+places)) && !p.confirmed(names)
 	for _, name := range names {
 		m := p.Members[name]
@@ -228,6 +227,15 @@ func (m *Member) has() bool {
 	return m.Marked || m.Posted == WantApplied || (m.Posted != WantNothing && !m.Delivery.Gone)
 }
 
+// Remembered is what is to be remembered as asked for on a member of which nothing is asked any more: a copy that was, and is
+// not proven gone, may be on its way, and the hub's cache need not show it yet.
+func (m *Member) Remembered() Want {
+	if m.Posted == WantNothing || m.done() {
+		return WantNothing
+	}
+	return WantApplied
+}
+
 // done is true when the member has answered that no mark of the object is left: a later word than the cache's.
 func (m *Member) done() bool {
 	return (m.Posted == WantDeleted || m.Posted == WantLetGo) && m.Delivery.Gone
@@ -237,23 +245,24 @@ func (m *Member) done() bool {
 func (p *pass) deliver(name string, state State) {
 	m := p.Members[name]
 	d := m.Delivery
-	want := WantApplied
+	moving := StateMoving
 	if state == StateLeaving {
-		want = WantDeleted
+		moving = StateLeaving
 	}
+	asked := m.Posted != WantNothing && (m.Posted == WantApplied) == (state == StateThere)
 	switch {
 	case !m.Ready:
 		p.say(name, StateWaiting, "MemberNotReady", m.Problem)
-	case (m.Posted == WantApplied) != (want == WantApplied) || m.Posted == WantNothing || d.Moving:
-		p.say(name, StateMoving, "", "")
+	case !asked || d.Moving:
+		p.say(name, moving, "", "")
 	case d.Problem != "":
 		p.say(name, StateWaiting, d.Problem, d.Message)
 	case d.Gone && state == StateLeaving:
 		// There is nothing more to tell of it.
-	case d.Done || state == StateLeaving:
+	case d.Done:
 		p.say(name, state, "", "")
 	default:
-		p.say(name, StateMoving, "", "")
+		p.say(name, moving, "", "")
 	}
 }
 

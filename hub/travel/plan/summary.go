@@ -60,8 +60,8 @@ type Summary struct {
 // tellMost is how many members a note tells of.
 const tellMost = 5
 
-func summarize(wish Wish, why string, results []Result) Summary {
-	out := Summary{Counts: map[State]int{}}
+func (p *pass) summarize(wish Wish, why string) Summary {
+	out, results := Summary{Counts: map[State]int{}}, p.results
 	var troubles []Result
 	for _, r := range results {
 		out.Counts[r.State]++
@@ -79,8 +79,7 @@ func summarize(wish Wish, why string, results []Result) Summary {
 	case wish == WishTravel && len(results) == 0:
 		out.Reason, out.Note, out.Quiet = ReasonPropagated, "No member is selected", true
 	case wish == WishTravel:
-		places := len(results) - out.Counts[StateLeaving]
-		out.Reason, out.Note, out.Quiet = ReasonPropagated, fmt.Sprintf("On %d of %d members", out.Counts[StateThere], places), len(troubles) == 0
+		out.Reason, out.Note, out.Quiet = ReasonPropagated, fmt.Sprintf("On %d of %d members", out.Counts[StateThere], p.places), len(troubles) == 0
 	case len(results) == 0:
 		out.Reason, out.Note, out.Quiet = ReasonRemoved, "No member has a copy any more: "+why, true
 	default:
