@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
+	"github.com/underway-dev/underway/test/lab"
 )
 
 // TestLongCopiedHub: a hub's backup is restored beside it, and both run. The copy is behind, and does nothing; each sees the
@@ -30,9 +31,9 @@ func TestLongCopiedHub(t *testing.T) {
 	w.must(beside.Restore(t.Context(), backup))
 
 	u.mark()
-	other := &world{T: t, fleet: &fleet{lab: w.lab, hub: w.client(beside), at: w.at, ways: w.ways, services: map[string]*service{}}}
+	other := &world{T: t, fleet: &fleet{lab: w.lab, hub: w.client(beside), at: w.at, ways: w.ways, services: map[string]*lab.Service{}}}
 	process := other.serve("hub-copy", "underway-hub", "--kubeconfig", beside.Kubeconfig(), "--leader-elect=false", "--v", "2")
-	t.Cleanup(process.end)
+	t.Cleanup(process.End)
 	copied := &united{world: other, ns: u.ns, replicas: u.replicas, marks: u.marks}
 	other.conditioned("east", fleetv1alpha1.ConditionHubBehind, metav1.ConditionTrue, "kubectl underway confirm hub")
 	copied.edit("app:of-the-copy", "{east: 0}")
@@ -53,7 +54,7 @@ func TestLongCopiedHub(t *testing.T) {
 	t.Logf("%s", w.kubectlAt(beside, "confirm", "hub", "--yes"))
 	still("a copy of which one of two reasons is confirmed wrote")
 
-	process.end()
+	process.End()
 	w.kubectl("confirm", "hub", "--yes")
 	u.settled(v3)
 	w.conditioned("east", fleetv1alpha1.ConditionTwoHubs, "absent")

@@ -92,7 +92,7 @@ func (w *world) frozen() {
 	u := w.beside("frozen")
 	w.ways["frozen"].Freeze()
 	// Nobody repairs the pods: the agent is away.
-	agent := w.services["agent-frozen"].process()
+	agent := w.services["agent-frozen"].Process()
 	w.must(agent.Pause())
 	for _, p := range w.pods(w.Context(), "frozen", u.ns) {
 		patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"app","image":"app:crash"}]}}`))

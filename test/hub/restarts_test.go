@@ -41,9 +41,9 @@ func (w *world) storm(s storm) {
 		}
 		time.Sleep(time.Second + rand.N(s.life-time.Second))
 		if i%2 == 0 {
-			w.must(hub.process().Kill())
+			w.must(hub.Process().Kill())
 		} else {
-			w.must(hub.process().Stop(10 * time.Second))
+			w.must(hub.Process().Stop(10 * time.Second))
 		}
 	}
 	for ; next < len(edits); next++ {
@@ -58,7 +58,7 @@ func (w *world) storm(s storm) {
 		w.Logf("%v", u.sent(m))
 	}
 	u.restartedOnce()
-	hub.end()
+	hub.End()
 }
 
 // disturb is what happens to requests on the way to the hub's and to every member's API server.
@@ -91,7 +91,7 @@ func (w *world) leaders(l leaders) {
 		}
 		return ""
 	})
-	stopped := first.process()
+	stopped := first.Process()
 	w.must(stopped.Pause())
 	began := time.Now()
 	u.edit(v2, `{east: 2, west: 4, north: 5}`)
@@ -119,15 +119,15 @@ func (w *world) leaders(l leaders) {
 		w.Logf("%v", u.sent(m))
 	}
 	u.restartedOnce()
-	w.must(second.process().Kill()) // and back again
+	w.must(second.Process().Kill()) // and back again
 	u.mark()
 	u.edit(v3, `{east: 0, west: 0, north: 0}`)
 	u.settled(v3)
 	for m := range u.replicas {
 		u.writtenOnce(m, 1)
 	}
-	first.end()
-	second.end()
+	first.End()
+	second.End()
 }
 
 func TestRestarts(t *testing.T) {

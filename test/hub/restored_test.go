@@ -36,13 +36,13 @@ func TestRestoredHub(t *testing.T) {
 	u.edit(v2, "{east: 0}")
 	u.settled(v2)
 
-	hub.end()
+	hub.End()
 	w.must(w.lab.Hub().Restore(t.Context(), backup))
 	u.mark()
 	hub = w.startHub("hub", "--leader-elect=false")
 	w.conditioned("east", fleetv1alpha1.ConditionHubBehind, metav1.ConditionTrue, "kubectl underway confirm hub")
 	u.edit("app:v1-hotfix", "{east: 0}")
-	w.must(hub.process().Kill())
+	w.must(hub.Process().Kill())
 	w.eventually("UnitedDeployment says so after a restart", func(ctx context.Context) string {
 		s := u.get(ctx).Status.SubsetStatuses
 		if len(s) == 1 && strings.Contains(s[0].Message, "kubectl underway confirm hub") {

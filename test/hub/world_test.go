@@ -45,7 +45,7 @@ type fleet struct {
 
 	mu       sync.Mutex
 	runs     int
-	services map[string]*service
+	services map[string]*lab.Service
 }
 
 // world is a fleet as one test uses it.
@@ -57,14 +57,14 @@ type world struct {
 // newWorld starts a fleet and installs the product with the real plugin; no hub runs yet.
 func newWorld(t *testing.T, members ...string) *world {
 	t.Helper()
-	w := &world{T: t, fleet: &fleet{at: map[string]client.WithWatch{}, ways: map[string]*lab.Gateway{}, services: map[string]*service{}}}
+	w := &world{T: t, fleet: &fleet{at: map[string]client.WithWatch{}, ways: map[string]*lab.Gateway{}, services: map[string]*lab.Service{}}}
 	began := time.Now()
 	var err error
 	w.lab, err = lab.Start(t.Context(), lab.Options{MemberNames: members, Nodes: 1, HubNodes: 1, Audit: true, Log: os.Stderr})
 	w.must(err)
 	t.Cleanup(func() {
 		for _, s := range w.services {
-			s.end()
+			s.End()
 		}
 		if err := w.lab.Stop(); err != nil {
 			t.Error(err)
@@ -136,75 +136,23 @@ func (w *world) kubectlAt(c *lab.Cluster, args ...string) string {
 	return string(out)
 }
 
-// service is a program that is started again when it ends, as the kubelet does with a container: hub and agents end when
-// they lose their leader Lease.
-type service struct {
-	mu     sync.Mutex
-	run    *lab.Process
-	ended  bool
-	starts int
-}
-
-// serve starts a program of ours under a name.
-func (w *world) serve(name, binary string, args ...string) *service {
+// serve runs a program of ours under a name, and starts it again when it ends.
+func (w *world) serve(name, binary string, args ...string) *lab.Service {
 	w.Helper()
-	start := func() (*lab.Process, error) {
-		w.mu.Lock()
-		w.runs++
-		run := fmt.Sprintf("%s-%d", name, w.runs)
-		w.mu.Unlock()
-		return w.lab.Run(run, filepath.Join(binaries, binary), args, nil)
-	}
-	first, err := start()
-	w.must(err)
-	s := &service{run: first, starts: 1}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs++
+	s, err := w.lab.Serve(fmt.Sprintf("%s-%d", name, w.runs), filepath.Join(binaries, binary), args, nil)
+	w.must(err)
 	w.services[name] = s
-	w.mu.Unlock()
-	go s.keep(start)
 	return s
-}
-
-func (s *service) keep(start func() (*lab.Process, error)) {
-	for {
-		_ = s.process().Wait() // how it ended does not matter
-		time.Sleep(500 * time.Millisecond)
-		s.mu.Lock()
-		if s.ended {
-			s.mu.Unlock()
-			return
-		}
-		next, err := start()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "starting again:", err)
-			s.ended = true
-		} else {
-			s.run = next
-			s.starts++
-		}
-		s.mu.Unlock()
-	}
-}
-
-func (s *service) process() *lab.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.run
-}
-
-// end ends it for good, at once.
-func (s *service) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	_ = s.run.Kill()
 }
 
 // shortLease makes a change of the leader a matter of seconds.
 var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
 
 // startHub starts a hub, or one more.
-func (w *world) startHub(name string, args ...string) *service {
+func (w *world) startHub(name string, args ...string) *lab.Service {
 	w.Helper()
 	return w.serve(name, "underway-hub", append([]string{"--kubeconfig", w.hubCfg, "--v", "2"}, args...)...)
 }
@@ -227,9 +175,9 @@ func (w *world) eventually(what string, check func(ctx context.Context) string) 
 	defer w.mu.Unlock()
 	for name, s := range w.services {
 		if strings.HasPrefix(name, "hub") {
-			raw, _ := os.ReadFile(s.process().Log())
+			raw, _ := os.ReadFile(s.Process().Log())
 			lines := strings.Split(string(raw), "\n")
-			w.Logf("--- %s\n%s", s.process().Name(), strings.Join(lines[max(0, len(lines)-30):], "\n"))
+			w.Logf("--- %s\n%s", s.Process().Name(), strings.Join(lines[max(0, len(lines)-30):], "\n"))
 		}
 	}
 	w.Fatalf("%s: %s", what, last)

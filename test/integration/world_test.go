@@ -144,7 +144,8 @@ func (w *world) tryKubectl(ctx context.Context, args ...string) (string, error) 
 // a spec counts.
 func (w *world) startHub(ctx context.Context) {
 	w.hubRun = w.serve(ctx, "underway-hub", w.fleet.Hub().Kubeconfig(),
-		"--leader-elect-lease-duration", "60s", "--leader-elect-renew-deadline", "45s")
+		"--leader-elect-lease-duration", "60s", "--leader-elect-renew-deadline", "45s",
+		"--propagate-kinds", "networking.k8s.io/v1/NetworkPolicy")
 }
 
 // stopHub ends the hub as a node failure would, for good.
@@ -169,63 +170,21 @@ func (w *world) startAgent(ctx context.Context, member string) {
 	w.agents[member] = w.serve(ctx, "underway-member", w.fleet.Member(member).Kubeconfig())
 }
 
-// service is a program that is started again when it ends, as the kubelet does with a container: hub and agents end
-// when they lose their leader Lease.
-type service struct {
-	mu    sync.Mutex
-	run   *lab.Process
-	ended bool
-}
+// service is a program of ours that is started again when it ends.
+type service struct{ *lab.Service }
 
-func (s *service) process() *lab.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.run
-}
-
-func (s *service) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	if s.run.Alive() {
-		Expect(s.run.Kill()).To(Succeed())
-	}
-}
+func (s *service) end() { s.End() }
 
 // serve runs a binary of ours against a cluster; it ends with this process at the latest.
 func (w *world) serve(_ context.Context, binary, kubeconfig string, more ...string) *service {
 	GinkgoHelper()
-	start := func() (*lab.Process, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.runs++
-		args := append([]string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, more...)
-		return w.fleet.Run(fmt.Sprintf("%s-%d-%d", binary, GinkgoParallelProcess(), w.runs), filepath.Join(w.bin, binary), args, nil)
-	}
-	first, err := start()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs++
+	args := append([]string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, more...)
+	s, err := w.fleet.Serve(fmt.Sprintf("%s-%d-%d", binary, GinkgoParallelProcess(), w.runs), filepath.Join(w.bin, binary), args, nil)
 	Expect(err).NotTo(HaveOccurred())
-	s := &service{run: first}
-	go func() {
-		for run := first; ; {
-			_ = run.Wait() // how it ended does not matter: it is started again
-			time.Sleep(time.Second)
-			s.mu.Lock()
-			if s.ended {
-				s.mu.Unlock()
-				return
-			}
-			next, err := start()
-			if err != nil {
-				s.ended = true
-				s.mu.Unlock()
-				GinkgoWriter.Printf("starting %s again: %v\n", binary, err)
-				return
-			}
-			s.run, run = next, next
-			s.mu.Unlock()
-		}
-	}()
-	return s
+	return &service{s}
 }
 
 func (w *world) memberReady(ctx context.Context, name string, want metav1.ConditionStatus) {
