@@ -3,6 +3,7 @@
 package propagation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -31,7 +32,9 @@ func TestViewOfAMember(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "5600000000000001", "one")
 	h.join(t, "alpha")
-	v, _ := h.members.View("alpha")
+	v := h.await(t, "alpha", "looked at", func(v clusters.View) bool {
+		return !slices.ContainsFunc(v.Kinds, func(k clusters.KindView) bool { return k.Reconciler == clusters.ReconcilerUnknown })
+	})
 	if v.Version == "" || v.Identity == "" || v.SeenIdentity != v.Identity || !v.Reachable || len(v.Kinds) != len(render.Kinds())+len(content.Kinds()) {
 		t.Errorf("view %+v", v)
 	}
