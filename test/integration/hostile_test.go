@@ -194,80 +194,81 @@ var _ = Describe("A hostile subset patch", func() {
 	})
 })
 
-var _ = Describe("A large object", func() {
-	It("works with a template of 1 MB, and is refused where it is too large to be kept", func(ctx context.Context) {
-		ns := shared.namespace(ctx)
-		big := func(n int) string {
-			return `            env: [{name: BIG, value: "` + strings.Repeat("x", n) + `"}]`
+// bigTemplate plays a template of 1 MB, and one that is too large to be kept.
+func bigTemplate(ctx context.Context, w *world) {
+	ns := w.namespace(ctx)
+	big := func(n int) string {
+		return `            env: [{name: BIG, value: "` + strings.Repeat("x", n) + `"}]`
+	}
+	text := func(name string, n int) string {
+		return strings.Replace(united{name: name, ns: ns, image: v1, subsets: []string{"east:1", "west:1"}, partitions: "{east: 0, west: 0}"}.yaml(),
+			`            containers: [{name: app, image: "app:v1"}]`, "            containers:\n            - name: app\n              image: app:v1\n  "+big(n), 1)
+	}
+	u := w.create(ctx, text("mega", 1_000_000))
+	DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(w.hub.Delete(ctx, u))).To(Succeed()) })
+	w.ready(ctx, u, 2)
+	for _, m := range []string{"east", "west"} {
+		Expect(pods(ctx, w.at[m], ns)[0].Spec.Containers[0].Env[0].Value).To(HaveLen(1_000_000))
+	}
+	By("releasing it")
+	image := strings.Replace(text("mega", 1_000_000), "image: app:v1", "image: "+v2, 1)
+	next := parse(image)
+	w.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
+		u.Spec = next.Spec
+		g.Expect(w.hub.Update(ctx, u)).To(Succeed())
+	})
+	w.updated(ctx, u, 2)
+	Expect(running(pods(ctx, w.at["west"], ns), v2)).To(Equal(1))
+
+	By("going beyond what can be kept")
+	Expect(w.hub.Create(ctx, parse(text("giga", 1_700_000)))).To(MatchError(ContainSubstring("too large")))
+}
+
+// manySubsets plays an object of 500 subsets.
+func manySubsets(ctx context.Context, w *world) {
+	ns := w.namespace(ctx)
+	subsets := make([]string, 500)
+	partitions := make([]string, 500)
+	for i := range subsets {
+		member, replicas := []string{"east", "west"}[i%2], 0
+		if i < 10 {
+			replicas = 1
 		}
-		text := func(name string, n int) string {
-			return strings.Replace(united{name: name, ns: ns, image: v1, subsets: []string{"east:1", "west:1"}, partitions: "{east: 0, west: 0}"}.yaml(),
-				`            containers: [{name: app, image: "app:v1"}]`, "            containers:\n            - name: app\n              image: app:v1\n  "+big(n), 1)
-		}
-		u := shared.create(ctx, text("mega", 1_000_000))
-		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(shared.hub.Delete(ctx, u))).To(Succeed()) })
-		shared.ready(ctx, u, 2)
+		subsets[i] = fmt.Sprintf("    - {name: s%03d, cluster: %s, replicas: %d}", i, member, replicas)
+		partitions[i] = fmt.Sprintf("s%03d: 0", i)
+	}
+	text := united{name: "many", ns: ns, image: v1, subsets: []string{"east:10"}, partitions: "{" + strings.Join(partitions, ", ") + "}"}.yaml()
+	text = strings.Replace(text, "    - {name: east, cluster: east, replicas: 10}", strings.Join(subsets, "\n"), 1)
+	u := w.create(ctx, text)
+	DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(w.hub.Delete(ctx, u))).To(Succeed()) })
+	began := time.Now()
+	children := func(ctx context.Context) int {
+		n := 0
 		for _, m := range []string{"east", "west"} {
-			Expect(pods(ctx, shared.at[m], ns)[0].Spec.Containers[0].Env[0].Value).To(HaveLen(1_000_000))
+			var list appsv1alpha1.CloneSetList
+			Expect(w.at[m].List(ctx, &list, client.InNamespace(ns))).To(Succeed())
+			n += len(list.Items)
 		}
-		By("releasing it")
-		image := strings.Replace(text("mega", 1_000_000), "image: app:v1", "image: "+v2, 1)
-		next := parse(image)
-		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
-			u.Spec = next.Spec
-			g.Expect(shared.hub.Update(ctx, u)).To(Succeed())
-		})
-		shared.updated(ctx, u, 2)
-		Expect(running(pods(ctx, shared.at["west"], ns), v2)).To(Equal(1))
-
-		By("going beyond what can be kept")
-		Expect(shared.hub.Create(ctx, parse(text("giga", 1_700_000)))).To(MatchError(ContainSubstring("too large")))
+		return n
+	}
+	Eventually(ctx, children).WithTimeout(3 * patience).WithPolling(time.Second).Should(Equal(500))
+	w.ready(ctx, u, 10)
+	GinkgoWriter.Printf("500 subsets: 10 pods ready after %s\n", time.Since(began).Round(time.Second))
+	w.quiet(ctx, ns, "east")
+	mark := w.mark("east")
+	began = time.Now()
+	w.setImage(ctx, u, v2)
+	w.updated(ctx, u, 10)
+	GinkgoWriter.Printf("500 subsets: released after %s\n", time.Since(began).Round(time.Second))
+	w.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
+		g.Expect(u.Status.SubsetStatuses).To(HaveLen(500))
+		g.Expect(u.Status.CurrentRevision).To(Equal(u.Status.UpdatedRevision))
 	})
+	Expect(len(w.hubWrites("east", mark, ns))).To(BeNumerically("<=", 250), "one write for each child")
 
-	It("divides over 500 subsets", func(ctx context.Context) {
-		ns := shared.namespace(ctx)
-		subsets := make([]string, 500)
-		partitions := make([]string, 500)
-		for i := range subsets {
-			member, replicas := []string{"east", "west"}[i%2], 0
-			if i < 10 {
-				replicas = 1
-			}
-			subsets[i] = fmt.Sprintf("    - {name: s%03d, cluster: %s, replicas: %d}", i, member, replicas)
-			partitions[i] = fmt.Sprintf("s%03d: 0", i)
-		}
-		text := united{name: "many", ns: ns, image: v1, subsets: []string{"east:10"}, partitions: "{" + strings.Join(partitions, ", ") + "}"}.yaml()
-		text = strings.Replace(text, "    - {name: east, cluster: east, replicas: 10}", strings.Join(subsets, "\n"), 1)
-		u := shared.create(ctx, text)
-		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(shared.hub.Delete(ctx, u))).To(Succeed()) })
-		began := time.Now()
-		shared.ready(ctx, u, 10)
-		children := func(ctx context.Context) int {
-			n := 0
-			for _, m := range []string{"east", "west"} {
-				var list appsv1alpha1.CloneSetList
-				Expect(shared.at[m].List(ctx, &list, client.InNamespace(ns))).To(Succeed())
-				n += len(list.Items)
-			}
-			return n
-		}
-		Eventually(ctx, children).WithTimeout(patience).WithPolling(time.Second).Should(Equal(500))
-		GinkgoWriter.Printf("500 subsets: 10 pods ready after %s\n", time.Since(began).Round(time.Second))
-		mark := shared.mark("east")
-		began = time.Now()
-		shared.setImage(ctx, u, v2)
-		shared.updated(ctx, u, 10)
-		GinkgoWriter.Printf("500 subsets: released after %s\n", time.Since(began).Round(time.Second))
-		shared.status(ctx, u, func(g Gomega, u *appsv1alpha1.UnitedDeployment) {
-			g.Expect(u.Status.SubsetStatuses).To(HaveLen(500))
-			g.Expect(u.Status.CurrentRevision).To(Equal(u.Status.UpdatedRevision))
-		})
-		Expect(len(shared.hubWrites("east", mark, ns))).To(BeNumerically("<=", 250), "one write for each child")
-
-		By("deleting it")
-		began = time.Now()
-		Expect(shared.hub.Delete(ctx, u)).To(Succeed())
-		Eventually(ctx, children).WithTimeout(3 * patience).WithPolling(time.Second).Should(BeZero())
-		GinkgoWriter.Printf("500 subsets: deleted after %s\n", time.Since(began).Round(time.Second))
-	})
-})
+	By("deleting it")
+	began = time.Now()
+	Expect(w.hub.Delete(ctx, u)).To(Succeed())
+	Eventually(ctx, children).WithTimeout(3 * patience).WithPolling(time.Second).Should(BeZero())
+	GinkgoWriter.Printf("500 subsets: deleted after %s\n", time.Since(began).Round(time.Second))
+}

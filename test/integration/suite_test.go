@@ -52,6 +52,12 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	shared = openWorld(at.Fleet, at.Binaries)
 })
 
+var _ = BeforeEach(func() {
+	for _, w := range worlds {
+		w.spaces = nil
+	}
+})
+
 // What a person would look at first, of every fleet in which the spec that failed has a namespace.
 var _ = JustAfterEach(func(ctx context.Context) {
 	if !CurrentSpecReport().Failed() {

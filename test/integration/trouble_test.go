@@ -22,7 +22,7 @@ import (
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// The specs of this file stop members, restart or freeze the hub, or delete CRDs: on two fleets of their own, each one spec
+// The specs of this file stop members, restart or freeze the hub, keep it busy, or delete CRDs: on two fleets of their own, each one spec
 // after the other, beside those of the shared fleet. They take longest, so they begin first.
 
 var _ = Describe("A fleet in trouble", Ordered, ContinueOnFailure, SpecPriority(2), func() {
@@ -119,6 +119,10 @@ var _ = Describe("A fleet in trouble", Ordered, ContinueOnFailure, SpecPriority(
 			}
 		}
 	})
+
+	It("works with a template of 1 MB, and refuses one that is too large to be kept", func(ctx context.Context) { bigTemplate(ctx, w) })
+
+	It("divides an object over 500 subsets", func(ctx context.Context) { manySubsets(ctx, w) })
 
 	It("moves nothing for a partition that cannot be read, when it comes through a CRD without our rules", func(ctx context.Context) {
 		ns := w.namespace(ctx)

@@ -46,7 +46,7 @@ type world struct {
 	hubRun *service
 	runs   int
 	agents map[string]*service
-	// spaces are the namespaces that this process made.
+	// spaces are the namespaces that this process made in the spec that runs.
 	spaces []string
 }
 
@@ -206,8 +206,11 @@ func (w *world) namespace(ctx context.Context) string {
 	return ns.Name
 }
 
-// tell prints the objects of this process's specs, and the ends of the logs that this process has.
+// tell prints the objects of the spec that runs, and the ends of the logs.
 func (w *world) tell(ctx context.Context) {
+	if len(w.spaces) == 0 {
+		return
+	}
 	for _, ns := range w.spaces {
 		var list appsv1alpha1.UnitedDeploymentList
 		if err := w.hub.List(ctx, &list, client.InNamespace(ns)); err != nil {
@@ -218,7 +221,7 @@ func (w *world) tell(ctx context.Context) {
 			u := &list.Items[i]
 			u.ManagedFields = nil
 			text, _ := yaml.Marshal(u)
-			GinkgoWriter.Printf("--- UnitedDeployment %s/%s\n%s\n", u.Namespace, u.Name, text)
+			GinkgoWriter.Printf("--- UnitedDeployment %s/%s\n%s\n", u.Namespace, u.Name, text[:min(len(text), 20_000)])
 		}
 	}
 	logs, _ := filepath.Glob(filepath.Join(w.fleet.Dir(), "logs", "underway-*.log"))
