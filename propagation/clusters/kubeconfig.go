@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -21,6 +22,9 @@ var ErrRefused = errors.New("kubeconfig is refused")
 // one credential, not a list of clusters.
 const MaxKubeconfig = 256 << 10
 
+// notConfig is said of what cannot be parsed.
+const notConfig = "it is not YAML or JSON of kind Config"
+
 // ParseKubeconfig rebuilds a configuration from the named fields of a kubeconfig's current context: server, CA data,
 // client certificate and key data, token, user name and password, server name. Anything that runs a program, reads a
 // file, goes through a proxy or impersonates is refused, and so are plain HTTP, always, and skipping verification unless
@@ -29,10 +33,13 @@ func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
 	if len(raw) > MaxKubeconfig {
 		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrRefused, len(raw), MaxKubeconfig)
 	}
+	if bad := ambiguous(raw); bad != "" {
+		return nil, fmt.Errorf("%w: %s", ErrRefused, bad)
+	}
 	config, err := clientcmd.Load(raw)
 	if err != nil {
 		// The parser's own words quote the text, which may be a credential or bytes that no status can hold.
-		return nil, fmt.Errorf("%w: it is not YAML or JSON of kind Config", ErrRefused)
+		return nil, fmt.Errorf("%w: %s", ErrRefused, notConfig)
 	}
 	context, ok := config.Contexts[config.CurrentContext]
 	if !ok {
@@ -53,7 +60,7 @@ func ParseKubeconfig(raw []byte, allowInsecure bool) (*rest.Config, error) {
 	if bad := refusedFields(cluster, user, server, allowInsecure); len(bad) > 0 {
 		return nil, fmt.Errorf("%w: %v must not be set", ErrRefused, bad)
 	}
-	if bad := unreadableFields(cluster, user); bad != "" {
+	if bad := cmp.Or(oddFields(cluster, user, server), unreadableFields(cluster, user)); bad != "" {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, bad)
 	}
 	out := &rest.Config{

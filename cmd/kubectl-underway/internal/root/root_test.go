@@ -77,6 +77,10 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"join with a bad name":      {[]string{"join", "Eu_1", "--kubeconfig", "f", "--all-namespaces", "--no-agent"}, []string{"DNS label"}},
 		"join with a bad namespace": {[]string{"join", "eu-1", "--kubeconfig", "f", "--namespaces", "A", "--no-agent"}, []string{"--namespaces", `"A"`}},
 		"join with a bad selector":  {[]string{"join", "eu-1", "--kubeconfig", "f", "--all-namespaces", "--no-agent", "--allow-namespaces", "!!"}, []string{"--allow-namespaces"}},
+		"unjoin without a file":     {[]string{"unjoin", "eu-1"}, []string{"--kubeconfig FILE", "--force"}},
+		"drain what is lost":        {[]string{"unjoin", "eu-1", "--force", "--drain"}, []string{"--drain", "--force"}},
+		"drain and orphan":          {[]string{"unjoin", "eu-1", "--kubeconfig", "f", "--drain", "--orphan"}, []string{"--drain and --orphan exclude"}},
+		"a timeout of nothing":      {[]string{"unjoin", "eu-1", "--kubeconfig", "f", "--timeout", "1m"}, []string{"--timeout is for --drain"}},
 		"completion for no shell":   {[]string{"completion", "tcsh"}, []string{"tcsh", "bash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
