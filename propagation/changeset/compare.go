@@ -168,6 +168,8 @@ func (c *comparer) mergeKeys(desired []any, at path) []string {
 	switch {
 	case len(at) == 2 && at[0] == "metadata" && at[1] == "ownerReferences":
 		keys = []string{"uid"}
+	case c.typedLists && servicePorts(desired, at):
+		keys = []string{"port", "protocol"}
 	case c.typedLists && len(at) > 0:
 		keys = typedKeys(at[len(at)-1])
 	}
@@ -178,6 +180,17 @@ func (c *comparer) mergeKeys(desired []any, at path) []string {
 		}
 	}
 	return keys
+}
+
+// servicePorts is true for the ports of a Service, whose key is another one than that of a container's.
+func servicePorts(desired []any, at path) bool {
+	if len(at) != 2 || at[0] != "spec" || at[1] != "ports" {
+		return false
+	}
+	return !slices.ContainsFunc(desired, func(item any) bool {
+		m, ok := item.(map[string]any)
+		return !ok || m["port"] == nil
+	})
 }
 
 // itemKey is the value of a key of a list item, with the API server's default.
