@@ -170,6 +170,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := metrics.Registry.Register(collector(ctx, mgr.GetClient(), fleet, out, o.Clock)); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
+	if err := metrics.Registry.Register(byLabel); err != nil {
+		return fmt.Errorf("registering the metrics of what travels by label: %w", err)
+	}
 	mgr.GetLogger().Info("Hub", "hubID", who.id, "term", who.Term())
 	return add(mgr, o, parts{fleet, out, deployments, members, unitedBell, clusterBell, live})
 }
