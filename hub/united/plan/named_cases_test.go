@@ -430,3 +430,43 @@ func TestN9Counts(t *testing.T) {
 		}
 	}
 }
+
+// TestB137StepByStep: one edit drops a subset and lowers the total. What is taken away goes only when what stays is ready, in
+// every step of it, with answers of the members that come late; the subset that goes is given nothing on the way.
+func TestB137StepByStep(t *testing.T) {
+	t.Parallel()
+	for _, total := range []int32{4, 6, 3} {
+		w := newWorld(t, united("web", 6, "web:1", sub("a", "a", ""), sub("b", "b", ""), sub("c", "c", "")))
+		partitions(w.ud, map[string]string{"a": "0", "b": "0", "c": "0"})
+		w.run()
+		w.ud.Spec.Topology.Subsets, w.ud.Spec.Replicas = w.ud.Spec.Topology.Subsets[:2], &total
+		partitions(w.ud, map[string]string{"a": "0", "b": "0"})
+		w.edited()
+		for step := range 80 {
+			pushes := w.pass()
+			if step%2 == 0 {
+				continue // this pass's answers are lost
+			}
+			for _, p := range pushes {
+				if p.Subset == "c" && p.Want == WantApplied {
+					t.Errorf("total %d: c is sent %+v", total, p.Because)
+				}
+				w.deliver(p)
+			}
+			ready := int32(0)
+			for _, m := range w.members {
+				for _, c := range m.children {
+					ready += min(c.ready, c.replicas) // what is above will go at any moment
+				}
+			}
+			if ready < min(total, 6) {
+				t.Fatalf("total %d, step %d: %d pods are ready", total, step, ready)
+			}
+			w.agents()
+		}
+		w.run()
+		if len(w.members["c"].children) > 0 || len(w.ud.Status.SubsetStatuses) != 2 || w.ud.Status.ReadyReplicas != total || w.condition("UnknownSubsets") != nil {
+			t.Errorf("total %d: %v, %+v", total, w.states(), w.condition("UnknownSubsets"))
+		}
+	}
+}
