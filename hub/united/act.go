@@ -30,6 +30,10 @@ import (
 func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decision) (time.Duration, error) {
 	ud := seen.United.DeepCopy()
 	if err := r.writeRevisions(ctx, ud, seen, d); err != nil {
+		if d.Create != nil && refusedForGood(err) {
+			seen.memory.unkept = plan.UnkeptOf(d.Create, err.Error(), r.Clock.Now().Add(refusalLasts))
+			return time.Millisecond, nil // the next pass says so
+		}
 		return 0, err
 	}
 	if d.AddFinalizer {
@@ -51,6 +55,15 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		return again, err
 	}
 	return again, r.takeOff(ctx, ud, d)
+}
+
+// refusalLasts is how long a revision that the API server refused is not tried again.
+const refusalLasts = time.Minute
+
+// refusedForGood is true for an answer that the same request gets again: for its size, or because a quota, a webhook or the
+// roles do not allow it.
+func refusedForGood(err error) bool {
+	return tooLarge(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
 // ask has the target's templates looked at, or forgets them when nothing is to be known.
@@ -210,7 +223,7 @@ func fingerprint(p *plan.Push) string {
 // item renders a push.
 func (r *Reconciler) item(ud *appsv1alpha1.UnitedDeployment, p *plan.Push) (outbox.Item, error) {
 	out := outbox.Item{
-		Member: p.Member, Owner: client.ObjectKeyFromObject(ud), Intent: p.Input.Intent, Adopt: ud.Spec.Adopt, Judged: p.Judged,
+		Member: p.Member, Owner: client.ObjectKeyFromObject(ud), Intent: p.Input.Intent, Adopt: ud.Spec.Adopt, Judged: p.Judged, Carried: p.Carried,
 		EnsureNamespace: p.Member != clusters.Local,
 	}
 	switch p.Want {

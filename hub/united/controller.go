@@ -120,6 +120,8 @@ type memory struct {
 	concerns map[string]bool
 	// taken are names of revisions that belong to others.
 	taken []string
+	// unkept is the revision that the API server refused to store last.
+	unkept plan.Unkept
 }
 
 // New returns a Reconciler.

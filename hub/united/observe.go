@@ -55,6 +55,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	seen := &observation{memory: m, Observation: plan.Observation{
 		United: ud, HubID: r.HubID, Term: r.Term(), GenerationSeenAt: m.seenAt, TakenNames: slices.Clone(m.taken),
 	}}
+	if r.Clock.Now().Before(m.unkept.Until) {
+		seen.Unkept = m.unkept
+	}
 	if err := r.observeRevisions(ctx, seen); err != nil {
 		return nil, err
 	}

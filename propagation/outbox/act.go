@@ -149,12 +149,26 @@ func inWords(d changeset.Decision, err error) string {
 
 // conflicted looks anew after a conflict. A create that conflicts with nothing that can be read is tried later.
 func (a *attempt) conflicted(ctx context.Context, d changeset.Decision, err error) (*unstructured.Unstructured, bool) {
+	if a.overtaken() {
+		return nil, a.end(StatePending, "", nil)
+	}
 	live, done := a.read(ctx)
 	if done {
 		return nil, true
 	}
 	if live == nil && d.Op == changeset.OpCreate {
 		return nil, a.failed(err)
+	}
+	if d.Op == changeset.OpCreate {
+		return live, false
+	}
+	// Somebody wrote meanwhile. That may have been the next leader of this hub, whose plan an older one must not replace.
+	leading, err := a.outbox.Fence.Leading(ctx)
+	if err != nil {
+		return nil, a.failed(fmt.Errorf("reading our leader Lease: %w", err))
+	}
+	if !leading {
+		return nil, a.end(StateNotLeading, "another process of this hub leads", nil)
 	}
 	return live, false
 }

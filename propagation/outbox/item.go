@@ -38,6 +38,10 @@ type Item struct {
 	// one is not written: StateReplan (a plan that grants must never create the object it grants to). Empty: the plan
 	// saw no child, and an object of ours that turns out to exist is not written either but planned for anew.
 	Judged types.UID
+	// Carried is the subset revision that the child carried when it was judged. One that carries neither that nor the one that
+	// is wanted got another template meanwhile, from a plan of ours that this one had not seen: StateReplan. Looked at where
+	// Judged is set.
+	Carried string
 	// TakeReplicas takes replicas back from an autoscaler that is gone, whose entry the object still has.
 	TakeReplicas bool
 	// EnsureNamespace creates the namespace on the member if it is absent and the hub may.
@@ -97,7 +101,7 @@ const (
 	StateStopped State = "Stopped"
 	// StateNotLeading: this process does not lead; the item is dropped.
 	StateNotLeading State = "NotLeading"
-	// StateReplan: the plan is older than the owner; the owner is notified.
+	// StateReplan: the plan is older than the owner, or than the child; the owner is notified.
 	StateReplan State = "Replan"
 	// StateConflict: an object that is not ours has the name.
 	StateConflict State = "Conflict"

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/changeset"
 	"github.com/underway-dev/underway/propagation/clusters"
 )
@@ -30,11 +31,10 @@ func (o *Outbox) work(ctx context.Context, key Key) {
 		o.mu.Unlock()
 		return
 	}
-	a := &attempt{outbox: o, key: key, item: e.item, known: e.known, outcome: e.outcome}
+	a := &attempt{outbox: o, key: key, item: e.item, posted: e.posted, known: e.known, outcome: e.outcome}
 	if len(e.shares) > 0 {
 		a.share(e.shares)
 	}
-	posted := e.posted
 	o.mu.Unlock()
 
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues(
@@ -42,11 +42,11 @@ func (o *Outbox) work(ctx context.Context, key Key) {
 	limited, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	a.run(limited)
-	o.finish(ctx, key, posted, a)
+	o.finish(ctx, key, a)
 }
 
 // finish stores the result and says when to look again.
-func (o *Outbox) finish(ctx context.Context, key Key, posted int64, a *attempt) {
+func (o *Outbox) finish(ctx context.Context, key Key, a *attempt) {
 	o.mu.Lock()
 	e := o.entries[key]
 	if e == nil {
@@ -56,7 +56,7 @@ func (o *Outbox) finish(ctx context.Context, key Key, posted int64, a *attempt) 
 	e.known = a.known
 	o.countRefusal(key.Member, e.outcome.State, a.outcome.State)
 	changed := !a.outcome.equal(e.outcome)
-	if e.posted == posted {
+	if e.posted == a.posted {
 		if !changed {
 			a.outcome.At = e.outcome.At
 		}
@@ -115,6 +115,7 @@ type attempt struct {
 	outbox  *Outbox
 	key     Key
 	item    Item
+	posted  int64
 	known   known
 	outcome Outcome
 	// wrote is true once something was sent in this attempt.
@@ -166,6 +167,16 @@ func (a *attempt) run(ctx context.Context) {
 	if !done {
 		a.end(StateFailed, "it keeps changing while we look", nil)
 	}
+}
+
+// overtaken is true when another plan was posted, or this one withdrawn, since the attempt began: what a conflict has stopped
+// is not sent any more.
+func (a *attempt) overtaken() bool {
+	o := a.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.entries[a.key]
+	return e == nil || e.posted != a.posted
 }
 
 // reachable ends the attempt when the member is not ready, and drops memory of an earlier life of it.
@@ -248,7 +259,7 @@ func (a *attempt) round(ctx context.Context, live *unstructured.Unstructured) (*
 	d := a.decide(live)
 	if found, ok := a.judged(live, d); !ok {
 		a.outcome.UID = found
-		return nil, a.end(StateReplan, "the plan was made for another object than the one that is there", nil)
+		return nil, a.end(StateReplan, "the plan was made for another object than the one that is there, or before its last template", nil)
 	}
 	switch d.Op {
 	case changeset.OpNothing:
@@ -287,12 +298,21 @@ func (a *attempt) judged(live *unstructured.Unstructured, d changeset.Decision) 
 	case a.item.Want == changeset.WantOrphaned, a.item.Want == changeset.WantDeleted && (live == nil || a.item.Judged == ""):
 		return uid, true
 	case a.item.Judged != "":
-		return uid, uid == a.item.Judged || d.Op == changeset.OpConflict
+		return uid, (uid == a.item.Judged && !a.moved(live, d)) || d.Op == changeset.OpConflict
 	case live == nil || (d.Op != changeset.OpApply && d.Op != changeset.OpHandover):
 		return uid, true
 	default:
 		return uid, d.Reason == changeset.ReasonAdopted
 	}
+}
+
+// moved is true for a child of ours that got another template since it was judged.
+func (a *attempt) moved(live *unstructured.Unstructured, d changeset.Decision) bool {
+	if live == nil || a.item.Want != changeset.WantApplied || (d.Op != changeset.OpApply && d.Op != changeset.OpHandover) {
+		return false
+	}
+	now := live.GetLabels()[appsv1alpha1.LabelSubsetRevision]
+	return now != a.item.Carried && now != a.item.Object.GetLabels()[appsv1alpha1.LabelSubsetRevision]
 }
 
 // nothing ends the attempt: nothing is due, or nothing may be done.

@@ -78,7 +78,35 @@ func stampSpec(spec map[string]any, in Input) error {
 	labels[appsv1alpha1.LabelSubsetName] = in.Subset
 	labels[appsv1alpha1.LabelSubsetRevision] = in.Revision
 	podMeta["labels"] = labels
+	annotations, err := childTexts(podMeta, "annotations")
+	if err != nil {
+		return fmt.Errorf("reading the pod template's metadata: %w", err)
+	}
+	if err := fits(annotations); err != nil {
+		return fmt.Errorf("spec.template.metadata.annotations: %w", err)
+	}
 	pod["metadata"] = podMeta
+	return nil
+}
+
+// maxAnnotations is the size, in bytes, that API servers take for all annotations of one object.
+const maxAnnotations = 256 << 10
+
+// sizeOf counts as API servers do.
+func sizeOf(annotations map[string]any) int {
+	n := 0
+	for key, value := range annotations {
+		text, _ := value.(string)
+		n += len(key) + len(text)
+	}
+	return n
+}
+
+// fits refuses what no API server takes.
+func fits(annotations map[string]any) error {
+	if n := sizeOf(annotations); n > maxAnnotations {
+		return fmt.Errorf("they take %d bytes, and API servers take %d at most: shorten them, or put the text into a ConfigMap", n, maxAnnotations)
+	}
 	return nil
 }
 
@@ -128,8 +156,12 @@ func metadata(tmpl map[string]any, in Input) (map[string]any, error) {
 		appsv1alpha1.AnnotationOwner:  in.Owner.String(),
 		appsv1alpha1.AnnotationIntent: in.Intent.String(),
 	})
-	if len(in.Overlay.Patch) > 0 {
+	// Upstream shows the patch on the child. Nothing reads it, so one that is too large for an annotation is not shown.
+	if n := len(in.Overlay.Patch); n > 0 && sizeOf(annotations)+len(appsv1alpha1.AnnotationSubsetPatch)+n <= maxAnnotations {
 		annotations[appsv1alpha1.AnnotationSubsetPatch] = string(in.Overlay.Patch)
+	}
+	if err := fits(annotations); err != nil {
+		return nil, fmt.Errorf("metadata.annotations: %w", err)
 	}
 	name := in.Name
 	if name == "" {

@@ -249,7 +249,7 @@ func (p *pass) push(pl *place, c *Child, r rendered, part render.Partition, beca
 	}
 	out := Push{Want: WantApplied, Member: pl.cluster, Subset: pl.name, Kind: r.workload.Kind, Because: because}
 	if c != nil {
-		in.Name, out.Judged, out.TakeReplicas = c.Report.Name, c.Report.UID, c.ScalerGone
+		in.Name, out.Judged, out.Carried, out.TakeReplicas = c.Report.Name, c.Report.UID, c.Report.SubsetRevision, c.ScalerGone
 		if len(c.Report.ScaledBy) > 0 {
 			in.Replicas = nil
 		}

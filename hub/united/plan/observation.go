@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,8 @@ type Observation struct {
 	// Revisions are the object's ControllerRevisions, from a complete read; TakenNames are names that others have.
 	Revisions  []revision.Stored
 	TakenNames []string
+	// Unkept is a revision that the hub's API server refused to store a moment ago.
+	Unkept Unkept
 	// Members by name of the MemberCluster; "" is the hub's own cluster. One that is not in the map does not exist.
 	Members map[string]Member
 	// Children are all children of the object that the members' caches hold.
@@ -42,6 +45,15 @@ type Observation struct {
 	Ending Ending
 	// GenerationSeenAt is when this process first saw the present generation.
 	GenerationSeenAt time.Time
+}
+
+// Unkept is a revision that cannot be stored; see UnkeptOf.
+type Unkept struct {
+	// Message is the API server's; empty: none was refused. It is tried again at Until.
+	Message string
+	Until   time.Time
+
+	sum [sha256.Size]byte
 }
 
 // Target is one child on one member. Kind is "<kind>.<group>": a CloneSet and a StatefulSet may share a name.
@@ -161,6 +173,8 @@ type Push struct {
 	Input render.Input
 	// Judged is the UID of the child this was planned for; empty: there was none.
 	Judged types.UID
+	// Carried is the subset revision that the child had then.
+	Carried string
 	// TakeReplicas takes replicas back from an autoscaler that is gone.
 	TakeReplicas bool
 	// Because says why, for the log.

@@ -2,11 +2,13 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
@@ -66,6 +68,9 @@ func (p *pass) revisions() bool {
 		history.InUse = append(history.InUse, p.was.Release.Revision)
 	}
 	changes, err := revision.Plan(history)
+	if err == nil && p.unkept(changes.Create) {
+		return false
+	}
 	var all []inplace.Revision
 	if err == nil {
 		all = withTrimmed(changes, p.Revisions)
@@ -97,6 +102,35 @@ func (p *pass) revisions() bool {
 	p.trim(changes.Trim)
 	return true
 }
+
+// maxRevision is how large a template may be with the overrides of all subsets, in bytes. An etcd takes 1.5 MiB for one object,
+// and the object itself holds its status beside them.
+const maxRevision = 1_200_000
+
+// unkept is true for a revision that cannot be stored: nothing can be made of a template whose history is not kept.
+func (p *pass) unkept(create *revision.Stored) bool {
+	switch {
+	case create == nil:
+		return false
+	case len(create.Data) > maxRevision:
+		p.invalid = append(p.invalid, fmt.Sprintf("spec.template and the overrides of subsets take %d bytes together, and at most %d can be kept as a revision: make them smaller, for example by putting text into a ConfigMap",
+			len(create.Data), maxRevision))
+	case p.Unkept.Message != "" && p.Unkept.of(create):
+		p.invalid = append(p.invalid, fmt.Sprintf("spec.template: the hub's API server does not take ControllerRevision %s, %d bytes large: %s; correct what it names, or make the template smaller; it is tried again once a minute",
+			create.Name, len(create.Data), p.Unkept.Message))
+		p.lookAgain(p.Unkept.Until.Sub(p.now))
+	default:
+		return false
+	}
+	return true
+}
+
+// UnkeptOf remembers that a revision was refused.
+func UnkeptOf(s *revision.Stored, message string, until time.Time) Unkept {
+	return Unkept{Message: message, Until: until, sum: sha256.Sum256(s.Data)}
+}
+
+func (u *Unkept) of(s *revision.Stored) bool { return u.sum == sha256.Sum256(s.Data) }
 
 // withTrimmed are all readable revisions, those that may go first: a child may still hold one of them.
 func withTrimmed(changes revision.Changes, stored []revision.Stored) []inplace.Revision {
