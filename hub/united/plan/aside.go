@@ -38,8 +38,8 @@ func (p *pass) setAside() {
 		}
 		there[at] = true
 		a := &aside{entry: *e.DeepCopy(), key: e.SelectedBy, child: p.firstChild(at)}
-		a.fewer()
-		if !p.nothingThere(a) {
+		fewer(&a.entry, a.child)
+		if !p.nothingThere(&a.entry, a.child) {
 			p.asides = append(p.asides, a)
 		}
 	}
@@ -93,37 +93,41 @@ func (p *pass) firstChild(at site) *Child {
 }
 
 // fewer counts no replicas that the child was never told to have: what was allotted last may not have arrived. One that
-// has more than its share is left with them, and nobody has fewer for that.
-func (a *aside) fewer() {
-	if c := a.child; c != nil && c.Unreadable == "" && len(c.Report.ScaledBy) == 0 {
-		a.entry.DesiredReplicas = min(a.entry.DesiredReplicas, ptr.Deref(c.Report.SpecReplicas, 1))
+// has more than its share is left with them, and nobody has fewer for that. What is awaited of it is awaited until it is ready.
+func fewer(e *appsv1alpha1.SubsetStatus, c *Child) {
+	ready := e.ReadyReplicas
+	if c != nil && c.Unreadable == "" {
+		ready = c.Report.Ready
+		switch {
+		case e.State == stateLeaving && e.DesiredReplicas == 0:
+			// It was left as it is until others had taken over; of what it has only ready pods are counted on.
+			e.DesiredReplicas = ptr.Deref(c.Report.SpecReplicas, 1)
+			e.AwaitedReplicas = e.DesiredReplicas
+		case len(c.Report.ScaledBy) == 0:
+			e.DesiredReplicas = min(e.DesiredReplicas, ptr.Deref(c.Report.SpecReplicas, 1))
+		}
 	}
+	e.AwaitedReplicas = max(min(e.AwaitedReplicas, e.DesiredReplicas-ready), 0)
 }
 
 // nothingThere is true for a subset that has no child, as the member itself says, or that never was to have one.
-func (p *pass) nothingThere(a *aside) bool {
-	if a.child != nil {
+func (p *pass) nothingThere(e *appsv1alpha1.SubsetStatus, c *Child) bool {
+	if c != nil {
 		return false
 	}
-	if a.entry.State == stateJoining {
+	if e.State == stateJoining {
 		return true
 	}
-	d, posted := p.Deliveries[Target{Member: a.entry.Cluster, Kind: cmp.Or(a.entry.Kind, p.kind()), Name: a.entry.Workload}]
-	return p.Members[a.entry.Cluster].Ready && (!posted || d.Gone)
+	d, posted := p.Deliveries[Target{Member: e.Cluster, Kind: cmp.Or(e.Kind, p.kind()), Name: e.Workload}]
+	return p.Members[e.Cluster].Ready && (!posted || d.Gone)
 }
 
 // countPlaced sums what stays with subsets outside of the plan: nobody else grows because a member was relabelled, nor
 // because a removal is not confirmed.
 func (p *pass) countPlaced() {
-	for _, a := range p.asides {
-		if a.joining == "" {
-			p.placed += a.entry.DesiredReplicas
-		}
-	}
-	for i := range p.leavers {
-		if l := &p.leavers[i]; l.back {
-			p.placed += l.entry.DesiredReplicas
-		}
+	for _, e := range p.outside() {
+		p.placed += e.DesiredReplicas
+		p.awaitedOutside += e.AwaitedReplicas
 	}
 	if total := p.United.Spec.Replicas; total != nil && p.placed > *total {
 		p.shadowed = append(p.shadowed, fmt.Sprintf("%d replicas stay with members that are not selected any more, and spec.replicas is %d", p.placed, *total))

@@ -35,6 +35,10 @@ func (p *pass) holdRemoval() {
 		for i := range p.leavers {
 			l := &p.leavers[i]
 			l.back = l.entry.SelectedBy != "" && l.entry.Name == l.entry.Cluster && !named(p.United, l.entry.Name)
+			fewer(&l.entry, l.child)
+			if p.nothingThere(&l.entry, l.child) {
+				l.entry.DesiredReplicas, l.entry.AwaitedReplicas = 0, 0
+			}
 		}
 	}
 }
@@ -132,7 +136,7 @@ func (p *pass) leaverNames() []string {
 func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	e := l.entry
 	if !l.back {
-		e.DesiredReplicas, e.Granted, e.Partition = 0, 0, 0
+		e.DesiredReplicas, e.AwaitedReplicas, e.Granted, e.Partition = 0, 0, 0, 0
 	}
 	e.Conditions = nil
 	member, known := p.Members[e.Cluster]

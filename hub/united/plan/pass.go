@@ -66,15 +66,17 @@ type pass struct {
 
 	// What was decided on the way.
 	places []*place
-	// asides are subsets that the plan leaves as they are; placed are the replicas that stay outside of it.
-	asides    []*aside
-	placed    int32
-	book      *book
-	names     []string
-	target    string
-	completed string
-	release   *appsv1alpha1.ReleaseStatus
-	refused   string
+	// asides are subsets that the plan leaves as they are; placed are the replicas that stay outside of it, awaitedOutside those
+	// of them that are not ready and were moved there.
+	asides         []*aside
+	placed         int32
+	awaitedOutside int32
+	book           *book
+	names          []string
+	target         string
+	completed      string
+	release        *appsv1alpha1.ReleaseStatus
+	refused        string
 	// refusedFor is the reason of that in one word.
 	refusedFor string
 	// spoilt are the members' API servers' words about a template that they refuse: no release of it opens.

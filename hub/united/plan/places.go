@@ -111,8 +111,11 @@ func (p *pass) toPlace() *int32 {
 	return new(int32(0)) // the one replica of an object that says nothing
 }
 
-// last is what the place was allotted last: as stored, or else what its child says.
+// last is what the place was allotted last: as stored, or else what its child says. One that was leaving was left as it is.
 func (p *pass) last(pl *place) int32 {
+	if c := pl.serving(); pl.old.State == stateLeaving && c != nil && c.Unreadable == "" {
+		return ptr.Deref(c.Report.SpecReplicas, 0)
+	}
 	if n, ok := p.was.SubsetReplicas[pl.name]; ok {
 		return n
 	}

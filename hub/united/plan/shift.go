@@ -53,12 +53,12 @@ func (p *pass) shift(shares []subset.Share, got *subset.Allocation) {
 			there += max(shares[i].Last-got.Replicas[i], 0)
 		}
 	}
-	p.hold(shares, got, min(homeless, there))
+	p.hold(shares, got, min(max(homeless, 0), there))
 }
 
 // hold keeps of what is taken away as much as was added elsewhere and is not ready there.
 func (p *pass) hold(shares []subset.Share, got *subset.Allocation, homeless int32) {
-	replicas, awaits := subset.Hold(got.Replicas, p.standings(shares), homeless)
+	replicas, awaits := subset.Hold(got.Replicas, p.standings(shares), max(homeless, 0)+p.awaitedOutside)
 	got.Replicas = replicas
 	for i, pl := range p.places {
 		pl.awaited = awaits[i]
@@ -70,6 +70,9 @@ func (p *pass) standings(shares []subset.Share) []subset.Standing {
 	for i, pl := range p.places {
 		s := &shares[i]
 		at[i] = subset.Standing{Last: s.Last, Ready: p.readyPods(pl), Awaited: pl.old.AwaitedReplicas, Steady: p.steady(pl, s)}
+		if pl.old.State == stateLeaving {
+			at[i].Awaited = s.Last // it comes back: what it has counts as its pods are ready
+		}
 		if c := pl.serving(); c != nil && len(c.Report.ScaledBy) > 0 {
 			at[i].Ready = math.MaxInt32 // how many it has is its autoscaler's business
 		}

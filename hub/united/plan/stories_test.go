@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
-	"github.com/underway-dev/underway/propagation/render"
 )
 
 // TestSelectedStories tells random stories of a fleet by selector: members join, leave, are relabelled, come back, are
@@ -42,29 +41,13 @@ type story struct {
 
 	r    *rand.Rand
 	d    dresser
-	late []sent
+	late []Push
 	// away are members whose MemberCluster was deleted.
 	away map[string]*member
 	// last seen of the passes: the entries, the release, and the shares of a total.
 	before *appsv1alpha1.UnitedDeploymentStatus
 	shares map[string]int32
 	closed map[string]bool
-}
-
-// sent is a push with the template that its child carried when it was planned.
-type sent struct {
-	Push
-
-	carried string
-}
-
-func (s *story) carried(p Push) string {
-	if m := s.members[p.Member]; m != nil {
-		if c := m.children[KindName(p.Kind)+"/"+p.Name]; c != nil {
-			return c.label
-		}
-	}
-	return ""
 }
 
 var tiers = []string{"tier=a", "tier=b", "tier=c", ""}
@@ -233,13 +216,10 @@ func (s *story) confirm() {
 
 // step is one pass, some deliveries and some work of the members.
 func (s *story) step() {
-	for _, p := range s.judged() {
-		s.late = append(s.late, sent{p, s.carried(p)})
-	}
+	s.late = append(s.late, s.judged()...)
 	for _, p := range shuffled(s.r, s.late) {
-		// A Deployment that another write has reached meanwhile is judged again.
-		if s.r.IntN(3) > 0 && (p.Kind.Hold != render.HoldWhole || s.carried(p.Push) == p.carried) {
-			s.send(p.Push)
+		if s.r.IntN(3) > 0 {
+			s.send(p)
 		}
 	}
 	if len(s.late) > 12 {
@@ -381,10 +361,6 @@ func (s *story) send(p Push) {
 	m := s.members[p.Member]
 	if m == nil {
 		return
-	}
-	key := KindName(p.Kind) + "/" + p.Name
-	if m.shown != nil && m.shown[key] != nil && m.children[key] != nil && m.shown[key].gen != m.children[key].gen {
-		return // a write carries the version that was judged, and the member refuses an old one
 	}
 	before := len(m.children)
 	s.deliver(p)

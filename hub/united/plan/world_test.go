@@ -286,6 +286,9 @@ func (w *world) deliver(p Push) {
 	if (c == nil) != (p.Judged == "") || (c != nil && string(p.Judged) != c.uid) {
 		return // the owner plans again
 	}
+	if c != nil && c.label != p.Carried && c.label != p.Input.Revision {
+		return // it got another template since: the owner plans again
+	}
 	if c == nil {
 		w.uids++
 		c = &cloneSet{name: p.Name, kind: p.Kind, subset: p.Subset, uid: fmt.Sprintf("uid-%d", w.uids)}
