@@ -40,8 +40,10 @@ func TestMembership(t *testing.T) {
 		{"join makes a token that ends and replaces one that does not", (*living).joins},
 		{"the hub renews a token before it ends", (*living).renews},
 		{"a Cluster of Cluster API becomes a member", (*living).followsCluster},
+		{"a Cluster is paused, upgraded, and its kubeconfig rotated", (*living).upgradesCluster},
 		{"a Cluster that goes takes its member and no workload", (*living).losesCluster},
 		{"unjoin takes all back and no workload", (*living).unjoins},
+		{"unjoin --drain empties a member first", (*living).drains},
 		{"uninstall takes all back and no workload", (*living).uninstalls},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.run(l.in(t)) }) {
@@ -333,6 +335,9 @@ func (l *living) uninstalls() {
 	uninstall := []string{"uninstall", "--member", "eu=" + l.config("eu")}
 	hub, member := versions(l.T, l.hub), versions(l.T, l.eu)
 	l.kubectl("uninstall", "--orphan", "--yes").fails(l.T, "no kubeconfig for eu")
+	if mc := (&fleetv1alpha1.MemberCluster{}); l.hub.Get(l.Context(), client.ObjectKey{Name: "eu"}, mc) != nil || mc.Status.AgentVersion == "" {
+		l.Errorf("the agent's version on eu is not known: %+v", mc.Status)
+	}
 	l.kubectl("uninstall", "--orphan", "--yes", "--member", "eu="+l.config("us")).fails(l.T, "another cluster")
 	l.kubectl(append(uninstall, "--yes")...).fails(l.T, shop+"/web", "--orphan")
 	l.kubectl(append(uninstall, "--orphan")...).fails(l.T, "not confirmed")

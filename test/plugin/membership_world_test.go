@@ -194,6 +194,14 @@ func (l *living) aged(cluster *lab.Cluster, token string, left time.Duration) st
 // united makes a UnitedDeployment of 2 replicas in each subset, given as YAML; kind is a field of spec.template.
 func (l *living) united(name, kind, subsets string) {
 	l.Helper()
+	ud := l.template(name, kind)
+	l.must(yaml.UnmarshalStrict([]byte("["+subsets+"]"), &ud.Spec.Topology.Subsets))
+	l.must(l.hub.Create(l.Context(), ud))
+}
+
+// template is a UnitedDeployment without subsets.
+func (l *living) template(name, kind string) *appsv1alpha1.UnitedDeployment {
+	l.Helper()
 	ud := &appsv1alpha1.UnitedDeployment{}
 	l.must(yaml.UnmarshalStrict(fmt.Appendf(nil, `
 apiVersion: apps.kruise.io/v1alpha1
@@ -211,9 +219,8 @@ spec:
           spec:
             terminationGracePeriodSeconds: 1
             containers: [{name: app, image: "app:v1", envFrom: [{configMapRef: {name: settings}}]}]
-  topology: {subsets: [%[4]s]}
-`, name, shop, kind, subsets), ud))
-	l.must(l.hub.Create(l.Context(), ud))
+`, name, shop, kind), ud))
+	return ud
 }
 
 // pods are the UIDs of an app's pods that are not going, once there are n of them and they run.
