@@ -127,6 +127,10 @@ func TestContent(t *testing.T) {
 	// A change is one request each; a claim that exists is left alone.
 	since = mark(t, "alpha")
 	h.post(t, contentItems(t, ns, "a", 2), "a")
+	eventually(t, "both are sent", func() (bool, string) {
+		got := contentRequests(t, ns, since)
+		return len(got) >= 2, fmt.Sprint(got)
+	})
 	time.Sleep(time.Second)
 	if diff := cmp.Diff([]string{"patch configmaps 200", "patch secrets 200"}, contentRequests(t, ns, since)); diff != "" {
 		t.Errorf("requests of a change (-want +got):\n%s", diff)
