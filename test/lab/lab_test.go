@@ -388,7 +388,7 @@ func awaitPod(t *testing.T, client kubernetes.Interface, name string, before *co
 
 func await(t *testing.T, what string, fn func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		err := fn()
 		if err == nil {

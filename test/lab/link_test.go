@@ -149,17 +149,18 @@ func testGateway(t *testing.T, c, other *Cluster) {
 		t.Errorf("an expired credential got %v", err)
 	}
 
+	const delay = 3 * time.Second
 	g.Disturb(func(r *http.Request) Fault {
 		switch {
 		case r.URL.Path == "/version":
 			return Fault{Status: http.StatusServiceUnavailable}
 		case IsList(r):
-			return Fault{Delay: time.Second}
+			return Fault{Delay: delay}
 		}
 		return Fault{}
 	})
 	began := time.Now()
-	if err := listNodes(t.Context(), client); err != nil || time.Since(began) < time.Second {
+	if err := listNodes(t.Context(), client); err != nil || time.Since(began) < delay {
 		t.Errorf("a delayed list took %s: %v", time.Since(began), err)
 	}
 	if _, err := client.Discovery().ServerVersion(); !apierrors.IsServiceUnavailable(err) {
@@ -171,7 +172,7 @@ func testGateway(t *testing.T, c, other *Cluster) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	if first := <-watch.ResultChan(); first.Object == nil || time.Since(began) > time.Second {
+	if first := <-watch.ResultChan(); first.Object == nil || time.Since(began) > delay {
 		t.Errorf("a watch began with %+v after %s", first, time.Since(began))
 	}
 

@@ -123,7 +123,7 @@ func (l *living) renews() {
 	l.conditioned("eu", fleetv1alpha1.ConditionCredentialsValid, metav1.ConditionTrue, "Bounded")
 
 	_, first := l.credential("eu")
-	const left = 30 * time.Second
+	const left = 45 * time.Second // a busy hub has its time, too
 	old := l.aged(l.fleet.Member("eu"), first, left)
 	end := time.Now().Add(left)
 	l.store("eu", old)

@@ -44,7 +44,7 @@ import (
 )
 
 // patience is how long something that must happen may take on a busy machine.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 var (
 	fleet *lab.Fleet
