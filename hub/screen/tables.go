@@ -104,7 +104,9 @@ func memberNote(m *fleetv1alpha1.MemberCluster) string {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]
 		good := metav1.ConditionFalse
-		if c.Type == fleetv1alpha1.ConditionReady || c.Type == fleetv1alpha1.ConditionReachable {
+		switch c.Type {
+		case fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionReachable, fleetv1alpha1.ConditionCredentialsValid,
+			fleetv1alpha1.ConditionAgentReady, fleetv1alpha1.ConditionClusterFollowed:
 			good = metav1.ConditionTrue
 		}
 		if c.Status != good {
@@ -112,5 +114,8 @@ func memberNote(m *fleetv1alpha1.MemberCluster) string {
 		}
 	}
 	slices.Sort(notes)
+	if m.Spec.Drain {
+		notes = append(notes, "being drained")
+	}
 	return strings.Join(notes, "; ")
 }
