@@ -25,7 +25,7 @@ import (
 	"github.com/underway-dev/underway/inplace/podview"
 )
 
-// seeds is how many random releases run: UNDERWAY_SEEDS, else 2,000. UNDERWAY_SEED runs one of them.
+// seeds is how many random releases run: UNDERWAY_SEEDS, else 1,000. UNDERWAY_SEED runs one of them.
 func seeds(t *testing.T) int {
 	t.Helper()
 	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
@@ -35,7 +35,7 @@ func seeds(t *testing.T) int {
 		}
 		return n
 	}
-	return 1500
+	return 1000
 }
 
 // TestRandomReleases: whatever happens, pods we took down stay inside the budget as it was known, pods of a revision

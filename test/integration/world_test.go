@@ -32,7 +32,7 @@ import (
 )
 
 // patience bounds every wait; nothing is measured by it.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // world is a fleet with Underway on it.
 type world struct {
