@@ -6,7 +6,7 @@
 //
 //	granted and not used   one verb too many, unless rare() names the path that uses it and the test that proves that path
 //	refused (403)          one verb is missing, unless probes() names it
-//	rare and used          the entry is out of date, unless it says Sometimes
+//	rare and used          fine, and logged: what hangs on timing is used now and not then
 //	rare and not granted   the entry is out of date
 //
 // To add a verb: the marker beside the code, `make generate` (for what the hub does on a member: config/member/hub-access

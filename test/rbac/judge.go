@@ -58,29 +58,21 @@ func useOf(account Account, e lab.AuditEvent) Use {
 	}
 }
 
-// Rare is a grant that the scenario does not use.
+// Rare is a grant that the scenario need not use.
 type Rare struct {
 	Grant
 	// Path is what uses it, Test the test that proves that path: the name of a Go test, or the text of an It.
 	Path, Test string
-	// Sometimes is true where it depends on timing whether the scenario uses it.
-	Sometimes bool
 }
 
 // Judge compares what is granted with what was used, and returns what is wrong in order: nothing when the roles are the
 // least. probes are refusals that are expected.
 func Judge(granted []Grant, uses []Use, rare []Rare, probes []Grant) []string {
 	var problems []string
-	used := func(g Grant) bool {
-		return slices.ContainsFunc(uses, func(u Use) bool { return !u.Refused && g.covers(u) })
-	}
 	for _, g := range granted {
-		entry := slices.IndexFunc(rare, func(r Rare) bool { return r.Grant == g })
-		switch {
-		case entry < 0 && !used(g):
+		named := slices.ContainsFunc(rare, func(r Rare) bool { return r.Grant == g })
+		if !named && !used(uses, g) {
 			problems = append(problems, "one verb too many, or a path that nothing goes: "+g.String())
-		case entry >= 0 && used(g) && !rare[entry].Sometimes:
-			problems = append(problems, "the table of rare verbs says that nothing uses it, and it was used: "+g.String())
 		}
 	}
 	for _, r := range rare {
@@ -95,6 +87,23 @@ func Judge(granted []Grant, uses []Use, rare []Rare, probes []Grant) []string {
 		}
 	}
 	return problems
+}
+
+// used is true when an account made use of a grant.
+func used(uses []Use, g Grant) bool {
+	return slices.ContainsFunc(uses, func(u Use) bool { return !u.Refused && g.covers(u) })
+}
+
+// Shown are the entries of rare that the scenario used this time. That is no problem: a verb that hangs on timing is used now
+// and not then. One that is shown every time does not belong there.
+func Shown(uses []Use, rare []Rare) []string {
+	var out []string
+	for _, r := range rare {
+		if used(uses, r.Grant) {
+			out = append(out, r.Grant.String())
+		}
+	}
+	return out
 }
 
 // Doubled are the grants that another grant of the same account holds already.

@@ -49,11 +49,11 @@ func TestTheLeastPasses(t *testing.T) {
 		if got := Judge(without, refuse(uses(), without), nil, []Grant{g}); len(got) > 0 {
 			t.Errorf("a probe that may be refused counts: %v", got)
 		}
-		if got := Judge(granted(), uses(), []Rare{{Grant: g}}, nil); !one(got, "it was used") {
-			t.Errorf("%s is rare and used: %v", g, got)
+		if got := Judge(granted(), uses(), []Rare{{Grant: g}}, nil); len(got) > 0 {
+			t.Errorf("%s is rare, and used this time: %v", g, got)
 		}
-		if got := Judge(granted(), uses(), []Rare{{Grant: g, Sometimes: true}}, nil); len(got) > 0 {
-			t.Errorf("%s is used sometimes: %v", g, got)
+		if got := Shown(uses(), []Rare{{Grant: g}, {Grant: extra}}); !slices.Equal(got, []string{g.String()}) {
+			t.Errorf("%s is rare, and used this time: shown are %v", g, got)
 		}
 		if got := Judge(granted(), uses(), []Rare{{Grant: extra}}, nil); !one(got, "not granted") {
 			t.Errorf("%s is rare and not granted: %v", extra, got)
