@@ -34,7 +34,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		r.post(ctx, seen, d.Items)
 	}
 	r.count(seen, &d.Summary)
-	again := r.tell(seen, &d.Summary)
+	again := soonest(r.tell(seen, &d.Summary), d.LookAgainIn)
 	if !d.Hold && !d.Release && !d.DropConfirm {
 		return again, nil
 	}
@@ -51,6 +51,14 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		return 0, nil
 	}
 	return again, nil
+}
+
+// soonest is the smaller of two times that are set.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
 }
 
 // mark puts the finalizer on or takes it off, and a used confirmation, bound to what was judged.

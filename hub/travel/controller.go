@@ -92,6 +92,8 @@ type memory struct {
 	// posted is what was asked for, by member; marks are fingerprints of it.
 	posted map[string]plan.Want
 	marks  map[string]string
+	// left is, by member, since when it is not selected any more.
+	left map[string]time.Time
 	// orphan: somebody deletes it with --cascade=orphan. The garbage collector takes that finalizer off at once.
 	orphan bool
 	passed time.Time
@@ -184,7 +186,7 @@ func (r *Reconciler) remember(key types.NamespacedName, meta *metav1.PartialObje
 		if m != nil {
 			r.withdraw(key, m, nil)
 		}
-		m = &memory{uid: meta.UID, posted: map[string]plan.Want{}, marks: map[string]string{}}
+		m = &memory{uid: meta.UID, posted: map[string]plan.Want{}, marks: map[string]string{}, left: map[string]time.Time{}}
 		r.memory[key] = m
 	}
 	if wait := m.passed.Add(r.Every).Sub(now); !m.passed.IsZero() && wait > 0 {

@@ -25,7 +25,9 @@ func wrap(doing string, err error) error {
 
 // deliveryOf puts an outcome into words that do not change from try to try.
 func deliveryOf(o outbox.Outcome, owner types.UID) plan.Delivery {
-	trouble := func(message string) plan.Delivery { return plan.Delivery{Problem: string(o.State), Message: message} }
+	trouble := func(message string) plan.Delivery {
+		return plan.Delivery{Problem: string(o.State), Message: message, Barred: o.State == outbox.StateRefused && apierrors.IsForbidden(o.Err)}
+	}
 	switch o.State {
 	case outbox.StateDone:
 		return doneOf(o, owner)

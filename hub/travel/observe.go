@@ -128,9 +128,29 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) erro
 		m := r.member(seen, mc.Name)
 		m.Labels, m.Deleting = mc.Labels, mc.DeletionTimestamp != nil
 		m.NotAllowed = notAllowed(mc, ns)
+		r.left(seen, mc.Name, &m)
 		seen.Members[mc.Name] = m
 	}
 	return nil
+}
+
+// left notes since when a member is not selected; it is remembered for as long again, so that many in a row are seen as many.
+func (r *Reconciler) left(seen *observation, name string, m *plan.Member) {
+	now := r.Clock.Now()
+	since, ok := seen.memory.left[name]
+	switch {
+	case seen.Object.Misses(m):
+		if !ok {
+			since = now
+			seen.memory.left[name] = now
+		}
+	case !ok:
+		return
+	case m.Marked, now.Sub(since) >= 2*plan.LeaveAfter: // selected again, or long gone
+		delete(seen.memory.left, name)
+		return
+	}
+	m.Left, m.LeftFor = true, now.Sub(since)
 }
 
 // notAllowed says why a member takes nothing of a namespace.
@@ -150,6 +170,7 @@ func (r *Reconciler) member(seen *observation, name string) plan.Member {
 	out := plan.Member{Posted: seen.memory.posted[name]}
 	view, ok := r.Members.View(name)
 	out.Ready, out.Problem = ok && view.State == clusters.StateReady, problemOf(view, ok)
+	out.Blind = ok && blind(view, seen.kind)
 	if obj, known := r.Members.Child(name, seen.kind.GVK, client.ObjectKeyFromObject(seen.meta)); known {
 		out.Known = true
 		out.Marked = obj != nil && slices.Contains(content.Marks(obj.GetAnnotations()), string(seen.Object.UID))
@@ -161,6 +182,13 @@ func (r *Reconciler) member(seen *observation, name string) plan.Member {
 		out.Delivery.Moving = true
 	}
 	return out
+}
+
+// blind is true where the kind is not served, or is kept from the hub.
+func blind(view clusters.View, kind render.Kind) bool {
+	return slices.ContainsFunc(view.Kinds, func(k clusters.KindView) bool {
+		return view.State == clusters.StateReady && k.GVK.GroupKind() == kind.GVK.GroupKind() && (!k.Served || k.Refused != "")
+	})
 }
 
 func (seen *observation) outboxKey(member string) outbox.Key {

@@ -17,7 +17,9 @@ const (
 	// helmRelease is the type of the Secrets, and the begin of the names of the ConfigMaps, that hold Helm's releases.
 	helmRelease = "helm.sh/release.v1"
 	helmPrefix  = "sh.helm.release.v1."
-	kindJob     = "Job"
+	// clusterSecret is the type of Cluster API's Secrets: kubeconfigs and keys of whole clusters.
+	clusterSecret = "cluster.x-k8s.io/secret"
+	kindJob       = "Job"
 )
 
 // everywhere is true for what every namespace of every cluster has of its own.
@@ -51,7 +53,7 @@ func Prepare(obj *unstructured.Unstructured) (*unstructured.Unstructured, string
 	if kind == KindSecret {
 		typ, _, _ := unstructured.NestedString(obj.Object, "type")
 		switch typ {
-		case string(corev1.SecretTypeServiceAccountToken), string(corev1.SecretTypeBootstrapToken), helmRelease:
+		case string(corev1.SecretTypeServiceAccountToken), string(corev1.SecretTypeBootstrapToken), helmRelease, clusterSecret:
 			return nil, "a Secret of type " + typ + " belongs to one cluster"
 		}
 	}

@@ -76,6 +76,8 @@ func never(gvk schema.GroupVersionKind) string {
 		return "it is made by the controllers of its own cluster"
 	case gvk.Group == "batch" && gvk.Kind == "Job":
 		return "a member removes a Job that has ended, and it would be run again"
+	case gvk.Group == "apps.kruise.io" && slices.Contains([]string{"BroadcastJob", "ContainerRecreateRequest", "ImagePullJob", "ImageListPullJob"}, gvk.Kind):
+		return "a member removes it when it has ended, and it would be run again"
 	case gvk.Group == "fleet.underway.dev":
 		return "it belongs to the hub"
 	case gvk.Group == "cluster.x-k8s.io", strings.HasSuffix(gvk.Group, ".cluster.x-k8s.io"):

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -50,6 +51,11 @@ type Member struct {
 	// Known is true when the hub sees what is there; Marked then says whether a copy with the object's mark is, and Newer
 	// whether that is of a later version than the hub's object.
 	Known, Marked, Newer bool
+	// Blind is true where the hub will not see it by waiting: it may not watch the kind there, or the member does not serve it.
+	Blind bool
+	// Left is true for a member that is not selected any more and had a copy, for LeftFor; also a while after the copy is gone.
+	Left    bool
+	LeftFor time.Duration
 	// Posted is what this process has asked for there, Delivery what became of it.
 	Posted   Want
 	Delivery Delivery
@@ -61,6 +67,8 @@ type Delivery struct {
 	Done, Gone bool
 	// Moving: it was not looked at yet, or is on its way.
 	Moving bool
+	// Barred: the hub has no right to what it was asked for.
+	Barred bool
 	// Problem is a word for what is wrong, Message says it in full; both are stable from try to try.
 	Problem, Message string
 }
@@ -87,8 +95,14 @@ type Decision struct {
 	Hold, Release bool
 	// DropConfirm takes a used confirmation off.
 	DropConfirm bool
+	// LookAgainIn is when waiting alone changes the decision; 0 is never.
+	LookAgainIn time.Duration
 	Summary     Summary
 }
+
+// LeaveAfter is how long a member is not selected before its copy is taken away: many that are relabelled one after the other
+// are many at once.
+const LeaveAfter = 30 * time.Second
 
 // pass is one decision being made.
 type pass struct {
@@ -97,8 +111,9 @@ type pass struct {
 	out      Decision
 	results  []Result
 	selector labels.Selector
-	// places are the members that are selected.
-	places int
+	// places are the members that are selected; others are those that were left a moment ago, and those that are not selected
+	// and were not read yet.
+	places, others int
 }
 
 // Next decides. It is the same for the same observation.
@@ -132,6 +147,8 @@ func (p *pass) travel() {
 		case !p.selector.Matches(labels.Set(m.Labels)):
 			if m.has() {
 				leaving = append(leaving, name)
+			} else if m.Left || (!m.Known && !m.Blind && !m.done() && p.Object.Finalized) {
+				p.others++
 			}
 		case m.NotAllowed != "":
 			p.places++
@@ -150,10 +167,12 @@ func (p *pass) travel() {
 }
 
 // leave takes copies off members that the object does not select any more. More than one at once, when they are a quarter
-// of all or more, or all there are, wait for a person: a label that is lost by mistake must not empty a fleet.
+// of all or more, or all there are, wait for a person: labels that are lost by mistake must not empty a fleet, be it one after
+// the other, or found one after the other by a hub that has just started.
 func (p *pass) leave(names []string) {
-	n, places := len(names), p.places
-	held := n > 0 && (places == 0 || (n > 1 && 4*n >= n+places)) && !p.confirmed(names)
+	n := len(names) + p.others
+	confirmed := p.confirmed(names)
+	held := (p.places == 0 || (n > 1 && 4*n >= n+p.places)) && !confirmed
 	for _, name := range names {
 		m := p.Members[name]
 		switch {
@@ -161,7 +180,10 @@ func (p *pass) leave(names []string) {
 			p.say(name, StateHeld, "HubBehind", behind)
 		case held:
 			p.say(name, StateHeld, ConfirmRemoval, fmt.Sprintf("it is not selected any more, like %d of %d at once; to take the copies away: kubectl annotate %s -n %s %s --overwrite %s=%s/%s",
-				n, n+places, resource(p.Object.Kind), p.Object.Namespace, p.Object.Name, appsv1alpha1.AnnotationConfirm, ConfirmRemoval, confirmValue(names)))
+				n, n+p.places, resource(p.Object.Kind), p.Object.Namespace, p.Object.Name, appsv1alpha1.AnnotationConfirm, ConfirmRemoval, confirmValue(names)))
+		case m.LeftFor < LeaveAfter && !confirmed && m.Posted != WantDeleted:
+			p.out.LookAgainIn = max(p.out.LookAgainIn, LeaveAfter-m.LeftFor)
+			p.say(name, StateLeaving, "", "")
 		default:
 			p.out.Items = append(p.out.Items, Item{name, WantDeleted})
 			p.deliver(name, StateLeaving)
@@ -169,6 +191,12 @@ func (p *pass) leave(names []string) {
 	}
 	p.out.DropConfirm = n == 0 && strings.HasPrefix(p.Object.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
 	slices.SortFunc(p.out.Items, func(a, b Item) int { return cmp.Compare(a.Member, b.Member) })
+}
+
+// Misses is true for a member that the object does not select any more and that has a copy, or may have one.
+func (o *Object) Misses(m *Member) bool {
+	selector, err := SelectorOf(o.Annotations)
+	return err == nil && m.has() && !selector.Matches(labels.Set(m.Labels))
 }
 
 const behind = "the copy is of a later version than the hub's object, as after a restored backup, so it stays"
@@ -207,7 +235,7 @@ func (p *pass) end(want Want) {
 		// One that cannot be looked at may have a copy if it is selected; the others were looked at when they were left.
 		mayHave := m.has() || (!m.Known && p.Object.Finalized && p.selector.Matches(labels.Set(m.Labels)))
 		switch {
-		case m.Deleting, !mayHave, m.done():
+		case m.Deleting, !mayHave, m.done(), m.closed():
 		case want == WantLetGo && p.Object.Deleting && !m.Ready:
 			// It is not there to be marked; what is left unmarked is not deleted either.
 		case want == WantDeleted && m.Newer:
@@ -225,6 +253,12 @@ func (p *pass) end(want Want) {
 // has is true when a copy with the object's mark is there, or may be on its way.
 func (m *Member) has() bool {
 	return m.Marked || m.Posted == WantApplied || (m.Posted != WantNothing && !m.Delivery.Gone)
+}
+
+// closed is true where the hub can neither look nor act, and sees no copy: a member that takes nothing of the namespace, and one
+// that has answered that the hub has no right to the kind.
+func (m *Member) closed() bool {
+	return !m.Marked && m.Posted != WantApplied && (m.NotAllowed != "" || m.Delivery.Barred)
 }
 
 // Remembered is what is to be remembered as asked for on a member of which nothing is asked any more: a copy that was, and is

@@ -33,6 +33,7 @@ func member(region string, edit ...func(*plan.Member)) plan.Member {
 }
 
 func marked(m *plan.Member)  { m.Marked = true }
+func left(m *plan.Member)    { there(m); m.Left, m.LeftFor = true, plan.LeaveAfter }
 func unknown(m *plan.Member) { m.Known, m.Ready, m.Problem = false, false, "it does not answer" }
 func newer(m *plan.Member)   { m.Marked, m.Newer = true, true }
 func there(m *plan.Member) {
@@ -126,7 +127,35 @@ func TestNext(t *testing.T) {
 			want: "north=Applied", note: "On 1 of 2 members; east: NotAllowed: no",
 		},
 		"a member that is not selected any more is left": {
-			object: service(), members: members{"east": member("eu", there), "west": member("us", there)}, want: "east=Applied west=Deleted", note: "On 1 of 1",
+			object: service(), members: members{"east": member("eu", there), "west": member("us", left)}, want: "east=Applied west=Deleted", note: "On 1 of 1",
+		},
+		"not before it has stayed so": {
+			object: service(), members: members{"east": member("eu", there), "west": member("us", there)}, want: "east=Applied", note: "On 1 of 1",
+		},
+		"what was left a moment ago counts as at once": {
+			object: service(), members: members{"a": member("us", left), "b": member("us", gone, func(m *plan.Member) { m.Left = true }), "c": member("eu", there), "d": member("eu", there)},
+			want: "c=Applied d=Applied", note: "like 2 of 4 at once",
+		},
+		"what cannot be read counts as at once": {
+			object: service(), members: members{"a": member("us", left), "b": member("us", unknown), "c": member("eu", there), "d": member("eu", there)},
+			want: "c=Applied d=Applied", note: "like 2 of 4 at once",
+		},
+		"what will never be read does not": {
+			object:  service(),
+			members: members{"a": member("us", left), "b": member("us", func(m *plan.Member) { m.Known, m.Blind = false, true }), "c": member("eu", there), "d": member("eu", there)},
+			want:    "a=Deleted c=Applied d=Applied",
+		},
+		"a member that bars the hub holds up nothing": {
+			object: service(deleting), ending: plan.EndingDelete, want: "release",
+			members: members{"east": member("eu", func(m *plan.Member) {
+				m.Known, m.Posted, m.Delivery = false, plan.WantDeleted, plan.Delivery{Problem: "Refused", Barred: true}
+			})},
+		},
+		"unless a copy is seen there": {
+			object: service(deleting), ending: plan.EndingDelete, want: "east=Deleted",
+			members: members{"east": member("eu", marked, func(m *plan.Member) {
+				m.Posted, m.Delivery = plan.WantDeleted, plan.Delivery{Problem: "Refused", Message: "forbidden", Barred: true}
+			})},
 		},
 		"what is not marked is left alone": {
 			object: service(), members: members{"east": member("eu", there), "west": us}, want: "east=Applied",
@@ -276,6 +305,7 @@ func TestParseKinds(t *testing.T) {
 		"Deployments":          {"apps/v1/Deployment", "", "UnitedDeployment"},
 		"ReplicaSets":          {"apps/v1/ReplicaSet", "", "controllers"},
 		"Jobs":                 {"batch/v1/Job", "", "run again"},
+		"what ends":            {"apps.kruise.io/v1alpha1/ContainerRecreateRequest", "", "run again"},
 		"clusters":             {"cluster.x-k8s.io/v1beta2/Cluster", "", "another one"},
 		"machines":             {"infrastructure.cluster.x-k8s.io/v1beta1/DockerMachine", "", "another one"},
 		"one bad among others": {"v1/ConfigMap,v1/Event", "", "every cluster has its own"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
@@ -35,9 +36,11 @@ type site struct {
 type story struct {
 	*rapid.T
 
-	object  plan.Object
-	ending  plan.Ending
-	gone    bool
+	object plan.Object
+	ending plan.Ending
+	gone   bool
+	// leftFor is how long ago members were left, as the hub knows.
+	leftFor time.Duration
 	members map[string]*site
 }
 
@@ -48,6 +51,7 @@ func (s *story) observation() plan.Observation {
 			Labels: map[string]string{"region": m.region}, Ready: !m.away, Known: !m.forgotten, Posted: m.posted, Delivery: m.delivery,
 		}
 		v.Marked = v.Known && m.seen == "ours"
+		v.LeftFor = s.leftFor
 		if !m.allowed {
 			v.NotAllowed = "no"
 		}
@@ -196,6 +200,7 @@ func TestStories(t *testing.T) {
 			}
 		}
 		names := slices.Sorted(maps.Keys(s.members))
+		s.leftFor = rapid.SampledFrom([]time.Duration{0, plan.LeaveAfter}).Draw(rt, "left for")
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			s.step(names, regions)
 			s.pass()
@@ -241,6 +246,7 @@ func (s *story) step(names []string, regions *rapid.Generator[string]) {
 // quiesce lets everybody come back and everything be carried out, with a person who confirms.
 func (s *story) quiesce(names []string) {
 	before := map[string]string{}
+	s.leftFor = plan.LeaveAfter
 	for range 6 {
 		for _, name := range names {
 			m := s.members[name]
