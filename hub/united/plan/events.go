@@ -10,6 +10,9 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
 
+// reasonChildGone is the reason of the event about a child that somebody deleted on its member.
+const reasonChildGone = "ChildGone"
+
 // happened finishes the status with what the other conditions come to, and compares it with the one before.
 func (p *pass) happened() {
 	p.kstatus()
@@ -31,6 +34,7 @@ func (p *pass) happened() {
 		p.appeared(kind)
 	}
 	p.leftWithMember()
+	p.gone()
 	if p.out.DropFinalizer && p.Ending == EndingOrphan {
 		p.event("ChildrenLetGo", "the children stay where they are, marked as let go")
 	}
@@ -52,6 +56,26 @@ func (p *pass) leftWithMember() {
 		}
 		p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: appsv1alpha1.ConditionLeftBehind, Message: fmt.Sprintf(
 			"subset %s is not listed any more, because MemberCluster %s does not exist; %s %s stays there as it is", e.Name, e.Cluster, e.Kind, e.Workload)})
+	}
+}
+
+// gone warns of a child that had pods and is not there any more, though nobody here took it away (B159): in the pass that
+// finds it missing, and once, because the entry has no pods from then on.
+func (p *pass) gone() {
+	if p.United.DeletionTimestamp != nil {
+		return
+	}
+	for _, pl := range p.places {
+		e := pl.entry
+		if e == nil || pl.child != nil || len(pl.others) > 0 || pl.old.Replicas == 0 || e.Replicas > 0 || !p.Members[pl.cluster].Ready {
+			continue
+		}
+		where := "this cluster"
+		if pl.cluster != "" {
+			where = "member " + pl.cluster
+		}
+		p.out.Happened = append(p.out.Happened, Event{Warning: true, Reason: reasonChildGone, Message: fmt.Sprintf(
+			"subset %s: %s %s with %s is gone from %s, and this hub did not delete it; %s", pl.name, pl.old.Kind, pl.old.Workload, pods(int(pl.old.Replicas)), where, e.Message)})
 	}
 }
 
