@@ -120,6 +120,8 @@ var _ = Describe("A fleet in trouble", Ordered, ContinueOnFailure, SpecPriority(
 		}
 	})
 
+	It("leaves to each of two hubs what is its own on a member of both, and says whose the rest is", func(ctx context.Context) { twoHubs(ctx, w) })
+
 	It("works with a template of 1 MB, and refuses one that is too large to be kept", func(ctx context.Context) { bigTemplate(ctx, w) })
 
 	It("divides an object over 500 subsets", func(ctx context.Context) { manySubsets(ctx, w) })
