@@ -224,7 +224,7 @@ func (a *applier) removeLease(ctx context.Context, name string) error {
 // removeAccess takes the hub's account and all that was bound to it: bindings first, so that a token that is still about
 // can do nothing more.
 func (a *applier) removeAccess(ctx context.Context) error {
-	if err := a.unbind(ctx, []string{}); err != nil {
+	if err := a.unbind(ctx, []string{}, nil); err != nil {
 		return err
 	}
 	if err := DropOldToken(ctx, a.client, a.where, a.opts); err != nil {

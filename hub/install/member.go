@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -29,6 +30,9 @@ type MemberOptions struct {
 
 	// Name of the member.
 	Name string
+	// HubID of the hub that joins: what an earlier join gave is not taken back while another hub's Lease is there, because the
+	// account is shared. Empty: other hubs are not looked for.
+	HubID string
 	// Namespaces the hub may write in; nil: all of them, and it may create them.
 	Namespaces []string
 	// AgentImage is the image of underway-member; empty: no Deployment, the agent runs elsewhere or OpenKruise does.
@@ -59,7 +63,13 @@ func Member(ctx context.Context, member client.Client, opts MemberOptions) (toke
 	if err := a.applyEach(ctx, config.MemberNamespace, config.MemberRBAC, config.HubAccess); err != nil {
 		return "", err
 	}
-	if err := a.bind(ctx, opts.Namespaces); err != nil {
+	var others []string
+	if opts.HubID != "" {
+		if others, err = a.leases(ctx, opts.HubID); err != nil {
+			return "", err
+		}
+	}
+	if err := a.bind(ctx, opts.Namespaces, others); err != nil {
 		return "", err
 	}
 	if opts.AgentImage != "" {
@@ -76,9 +86,10 @@ func Member(ctx context.Context, member client.Client, opts MemberOptions) (toke
 	return a.token(ctx, opts.TokenLifetime)
 }
 
-// bind lets the hub write in the namespaces (nil: in all), and takes back what an earlier join gave beyond that.
-func (a *applier) bind(ctx context.Context, namespaces []string) error {
-	errs := []error{a.unbind(ctx, namespaces)}
+// bind lets the hub write in the namespaces (nil: in all), and takes back what an earlier join gave beyond that, unless others,
+// the Leases of other hubs, show that it is needed.
+func (a *applier) bind(ctx context.Context, namespaces, others []string) error {
+	errs := []error{a.unbind(ctx, namespaces, others)}
 	if namespaces == nil {
 		_, err := a.apply(ctx, binding("ClusterRoleBinding", ""))
 		return errors.Join(append(errs, err)...)
@@ -99,7 +110,15 @@ func (a *applier) bind(ctx context.Context, namespaces []string) error {
 	return errors.Join(errs...)
 }
 
-func (a *applier) unbind(ctx context.Context, namespaces []string) error {
+func (a *applier) unbind(ctx context.Context, namespaces, others []string) error {
+	drop := func(obj client.Object, name string) error {
+		if len(others) == 0 {
+			return a.remove(ctx, obj, name, narrower)
+		}
+		a.report(Warning, name, narrower+"; it stays, because another hub uses this member too (Lease "+strings.Join(others, ", ")+
+			") and the account is shared: delete that Lease if the hub is gone, and join again")
+		return nil
+	}
 	ours := client.MatchingLabels{appsv1alpha1.LabelPartOf: appsv1alpha1.PartOf}
 	var errs []error
 	bindings := &rbacv1.RoleBindingList{}
@@ -109,7 +128,7 @@ func (a *applier) unbind(ctx context.Context, namespaces []string) error {
 	for i := range bindings.Items {
 		b := &bindings.Items[i]
 		if b.Name == config.HubWorkloadsRole && !slices.Contains(namespaces, b.Namespace) {
-			errs = append(errs, a.remove(ctx, b, "RoleBinding/"+b.Namespace+"/"+b.Name, narrower))
+			errs = append(errs, drop(b, "RoleBinding/"+b.Namespace+"/"+b.Name))
 		}
 	}
 	if namespaces == nil {
@@ -121,7 +140,7 @@ func (a *applier) unbind(ctx context.Context, namespaces []string) error {
 	}
 	for i := range wide.Items {
 		if b := &wide.Items[i]; b.Name == config.HubWorkloadsRole {
-			errs = append(errs, a.remove(ctx, b, "ClusterRoleBinding/"+b.Name, narrower))
+			errs = append(errs, drop(b, "ClusterRoleBinding/"+b.Name))
 		}
 	}
 	return errors.Join(errs...)

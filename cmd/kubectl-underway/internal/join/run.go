@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -42,6 +43,10 @@ func (j *joiner) run(ctx context.Context) error {
 		return err
 	}
 	memberOpts.Token, memberOpts.TokenLifetime = stored, j.tokenLifetime
+	if memberOpts.HubID, err = install.HubID(ctx, j.hubClient); err != nil {
+		return err
+	}
+	memberOpts.HubID = cmp.Or(memberOpts.HubID, "none") // a hub that was never started has no Lease there
 	token, err := install.Member(ctx, j.memberClient, memberOpts)
 	if err != nil {
 		return err
