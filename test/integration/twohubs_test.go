@@ -93,4 +93,5 @@ func twoHubs(ctx context.Context, w *world) {
 	w.setImage(ctx, stays, v2)
 	w.updated(ctx, stays, 2)
 	w.memberReady(ctx, "east", metav1.ConditionTrue)
+	Expect(w.hub.Delete(ctx, stays)).To(Succeed())
 }
