@@ -127,6 +127,9 @@ func (a *attempt) sharedRound(ctx context.Context, live *unstructured.Unstructur
 		}
 		d = a.decide(live)
 	}
+	if a.quarrel(live, d) {
+		return nil, true
+	}
 	switch d.Op {
 	case changeset.OpNothing:
 		if a.item.Want == changeset.WantPresent {

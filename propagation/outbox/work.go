@@ -261,6 +261,9 @@ func (a *attempt) round(ctx context.Context, live *unstructured.Unstructured) (*
 		a.outcome.UID = found
 		return nil, a.end(StateReplan, "the plan was made for another object than the one that is there, or before its last template", nil)
 	}
+	if a.quarrel(live, d) {
+		return nil, true
+	}
 	switch d.Op {
 	case changeset.OpNothing:
 		return nil, a.nothing(live, d)
@@ -304,6 +307,21 @@ func (a *attempt) judged(live *unstructured.Unstructured, d changeset.Decision) 
 	default:
 		return uid, d.Reason == changeset.ReasonAdopted
 	}
+}
+
+// quarrel ends the attempt where another hub has taken over what this process has had: taking it back would go on for ever,
+// because that hub adopts as well. What it lets go may be taken.
+func (a *attempt) quarrel(live *unstructured.Unstructured, d changeset.Decision) bool {
+	m := a.known.memory
+	if d.Reason != changeset.ReasonAdopted || live == nil || m == nil || m.UID != live.GetUID() {
+		return false
+	}
+	other := live.GetLabels()[appsv1alpha1.LabelHub]
+	if _, letGo := live.GetAnnotations()[appsv1alpha1.AnnotationOrphaned]; letGo || other == "" || other == a.outbox.HubID {
+		return false
+	}
+	return a.end(StateConflict, fmt.Sprintf("%s %s/%s is not taken back: hub %s has taken it over from this one, and adopts as this one does; one of the two must give the name up",
+		live.GetKind(), live.GetNamespace(), live.GetName(), other), nil)
 }
 
 // moved is true for a child of ours that got another template since it was judged.
