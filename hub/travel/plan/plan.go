@@ -189,7 +189,8 @@ func (p *pass) leave(names []string) {
 			p.deliver(name, StateLeaving)
 		}
 	}
-	p.out.DropConfirm = n == 0 && strings.HasPrefix(p.Object.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
+	// What is not read does not keep a confirmation: it would be one of the next removal.
+	p.out.DropConfirm = len(names) == 0 && strings.HasPrefix(p.Object.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
 	slices.SortFunc(p.out.Items, func(a, b Item) int { return cmp.Compare(a.Member, b.Member) })
 }
 

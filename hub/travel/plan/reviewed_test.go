@@ -38,3 +38,14 @@ func TestReleasedWhereTheHubHasNoRight(t *testing.T) {
 		}
 	}
 }
+
+// TestAUsedConfirmationGoes: a member that is dead and not selected does not keep it for the next removal.
+func TestAUsedConfirmationGoes(t *testing.T) {
+	t.Parallel()
+	d := plan.Next(plan.Observation{Object: service(annotated("fleet.underway.dev/confirm", "RemovalHeld/max:300")), Members: map[string]plan.Member{
+		"a": member("eu", there), "dead": member("us", unknown),
+	}})
+	if !d.DropConfirm {
+		t.Errorf("the confirmation stays: %q", asked(d))
+	}
+}
