@@ -273,7 +273,7 @@ func (p *pass) returning() {
 		if pl.full() {
 			continue
 		}
-		other := pl.carried() != "" && pl.carried() != pl.target.revision || len(pl.others) > 0
+		other := p.goesBack(pl) && (pl.carried() != "" && pl.carried() != pl.target.revision || len(pl.others) > 0)
 		remembered := p.was.Release != nil && p.was.Release.Revision == p.target &&
 			p.was.Release.Grants[pl.name] > pl.grant && p.was.CurrentRevision == p.target
 		if other || (remembered && !pl.allUpdated()) {
@@ -281,6 +281,17 @@ func (p *pass) returning() {
 			pl.why = "it goes back to the completed revision"
 		}
 	}
+}
+
+// goesBack is true for a place that was in the plan when the way to the completed revision began. One that was outside of it, and
+// that the release was finished without, was never granted anything: it is held as the spec says.
+func (p *pass) goesBack(pl *place) bool {
+	was := p.was.Release
+	if was == nil || was.Revision != p.target {
+		return true
+	}
+	all := p.was.SubsetReplicas[pl.name]
+	return was.Grants[pl.name] >= all && (all > 0 || pl.replicas == 0)
 }
 
 // carried is the subset revision that the child has, as last seen.

@@ -99,7 +99,7 @@ func (p *pass) describe(pl *place, g progress) {
 		pl.say(stateScaling, fmt.Sprintf("%d of %d pods exist", r.Replicas, pl.wanted()))
 	case p.refused != "":
 		pl.say(stateRefused, p.refused)
-	case !p.underWay():
+	case !p.underWay() && (g.carries || !pl.held):
 		pl.say(stateReturning, fmt.Sprintf("%d of %d pods are back on the completed revision%s", updated, r.Replicas, p.problems(pl)))
 	case pl.proven && !pl.full():
 		pl.say(stateHeld, fmt.Sprintf("%d of %d updated, the rest is held (%s): %s", updated, r.Replicas, pl.why, p.release1(pl)))
