@@ -32,6 +32,7 @@ func TestTheRolesAreTheLeast(t *testing.T) {
 	w.release()
 	w.scale()
 	w.byHand()
+	w.byLabel()
 	w.away()
 
 	uses := w.uses()
@@ -64,6 +65,34 @@ func (w *world) content() {
 			w.Fatal(err)
 		}
 	}
+}
+
+// byLabel sends a Service to the member, changes it and takes it back.
+func (w *world) byLabel() {
+	w.Helper()
+	meta := metav1.ObjectMeta{Namespace: shop, Name: "web", Labels: map[string]string{appsv1alpha1.LabelPropagate: "true"}}
+	svc := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if err := w.hub.Create(w.Context(), svc); err != nil {
+		w.Fatal(err)
+	}
+	port := func(want int32) {
+		w.Helper()
+		w.eventually(fmt.Sprint("the Service is on the member, with port ", want), func(ctx context.Context) (bool, string) {
+			got := &corev1.Service{}
+			err := w.east.Get(ctx, client.ObjectKeyFromObject(svc), got)
+			return err == nil && len(got.Spec.Ports) == 1 && got.Spec.Ports[0].Port == want, fmt.Sprint(err, got.Spec.Ports)
+		})
+	}
+	port(80)
+	w.patch(w.hub, svc, `spec: {ports: [{port: 81}]}`)
+	port(81)
+	if err := w.hub.Delete(w.Context(), svc); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("the Service is gone here and there", func(ctx context.Context) (bool, string) {
+		here, there := w.hub.Get(ctx, client.ObjectKeyFromObject(svc), svc), w.east.Get(ctx, client.ObjectKeyFromObject(svc), &corev1.Service{})
+		return apierrors.IsNotFound(here) && apierrors.IsNotFound(there), fmt.Sprint(here, there)
+	})
 }
 
 // everyKind makes one UnitedDeployment of each kind; the namespace does not exist on the member.
