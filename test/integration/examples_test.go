@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,9 +72,9 @@ func whole(text []byte) *unstructured.Unstructured {
 	default:
 		out := &unstructured.Unstructured{}
 		Expect(yaml.Unmarshal([]byte(rest), &out.Object)).To(Succeed())
-		for key, value := range spec {
-			out.Object["spec"].(map[string]any)[key] = value
-		}
+		all, ok := out.Object["spec"].(map[string]any)
+		Expect(ok).To(BeTrue())
+		maps.Copy(all, spec)
 		return out
 	}
 }

@@ -45,7 +45,10 @@ func TestUndoFollowsSelectors(t *testing.T) {
 	}{
 		"as they stood": {want: []string{first, none}},
 		"reordered": {
-			edit: func(list []appsv1alpha1.SubsetSelector) []appsv1alpha1.SubsetSelector { slices.Reverse(list); return list },
+			edit: func(list []appsv1alpha1.SubsetSelector) []appsv1alpha1.SubsetSelector {
+				slices.Reverse(list)
+				return list
+			},
 			want: []string{none, first},
 		},
 		"the other one is gone": {
