@@ -56,10 +56,10 @@ func doneOf(o outbox.Outcome, owner types.UID) plan.Delivery {
 	gone := !slices.Contains(o.Marked, string(owner)) || slices.Contains([]changeset.Reason{
 		changeset.ReasonGone, changeset.ReasonLetGo, changeset.ReasonNotOurs, changeset.ReasonOtherHub,
 	}, o.Reason)
-	switch o.Reason {
-	case changeset.ReasonManagedElsewhere:
+	if o.Reason == changeset.ReasonManagedElsewhere {
 		return plan.Delivery{Gone: true, Problem: "ManagedElsewhere", Message: "the member's object is marked as managed elsewhere"}
-	case changeset.ReasonRewritten:
+	}
+	if o.Reason == changeset.ReasonRewritten {
 		return plan.Delivery{Done: true, Gone: gone, Problem: string(o.Reason), Message: o.Message}
 	}
 	return plan.Delivery{Done: true, Gone: gone}

@@ -36,9 +36,11 @@ func marked(m *plan.Member)  { m.Marked = true }
 func left(m *plan.Member)    { there(m); m.Left, m.LeftFor = true, plan.LeaveAfter }
 func unknown(m *plan.Member) { m.Known, m.Ready, m.Problem = false, false, "it does not answer" }
 func newer(m *plan.Member)   { m.Marked, m.Newer = true, true }
+
 func there(m *plan.Member) {
 	m.Marked, m.Posted, m.Delivery = true, plan.WantApplied, plan.Delivery{Done: true}
 }
+
 func gone(m *plan.Member) {
 	m.Marked, m.Posted, m.Delivery = false, plan.WantDeleted, plan.Delivery{Done: true, Gone: true}
 }
