@@ -30,6 +30,7 @@ import (
 	hubmetrics "github.com/underway-dev/underway/hub/metrics"
 	"github.com/underway-dev/underway/hub/travel"
 	"github.com/underway-dev/underway/hub/united"
+	"github.com/underway-dev/underway/inplace/recorder"
 	"github.com/underway-dev/underway/propagation/clusters"
 	"github.com/underway-dev/underway/propagation/outbox"
 	"github.com/underway-dev/underway/propagation/push"
@@ -136,7 +137,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	deployments := united.New(united.Options{
 		Client: mgr.GetClient(), Live: live, Members: fleet, Outbox: out, Checker: checks, HubID: who.id, Term: who.Term,
-		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, StatusEvery: time.Second,
+		Events: recorder.Worded(mgr.GetEventRecorder(Name)), Clock: o.Clock, StatusEvery: time.Second,
 	})
 	if len(contents) > 0 {
 		library, err := contentLibrary(mgr, live, ringNaming(unitedBell, deployments.Naming))
@@ -145,20 +146,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 		deployments.Travel = &united.Travel{Kinds: contents, Library: library, Members: fleet, Outbox: out}
 	}
-	metaCache, err := metadataCache(mgr, noRight(mgr.GetEventRecorder(Name)))
+	metaCache, err := metadataCache(mgr, noRight(recorder.Worded(mgr.GetEventRecorder(Name))))
 	if err != nil {
 		return err
 	}
 	byLabel := travel.New(travel.Options{
 		Client: mgr.GetClient(), Live: live, Meta: metaCache, Kinds: travels, Members: fleet, Outbox: out, HubID: who.id,
-		Term: who.Term, Events: mgr.GetEventRecorder(Name), Clock: o.Clock,
+		Term: who.Term, Events: recorder.Worded(mgr.GetEventRecorder(Name)), Clock: o.Clock,
 	}, &bell.Bell{})
 	if err := addTravel(ctx, mgr, byLabel, metaCache); err != nil {
 		return err
 	}
 	members := cluster.New(cluster.Options{
 		Client: mgr.GetClient(), Fleet: fleet, Outbox: out, Terms: who, HubID: who.id,
-		Events: mgr.GetEventRecorder(Name), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,
+		Events: recorder.Worded(mgr.GetEventRecorder(Name)), Clock: o.Clock, Concerned: deployments.Concerned, Wake: unitedBell.Ring,
 		TokenLifetime: o.TokenLifetime,
 	})
 	o.ClusterAPI.Client, o.ClusterAPI.Live, o.ClusterAPI.Clock, o.ClusterAPI.LocalIdentity = mgr.GetClient(), live, o.Clock, who.cluster

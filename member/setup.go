@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/inplace/recorder"
 	"github.com/underway-dev/underway/member/cloneset"
 	"github.com/underway-dev/underway/member/statefulset"
 	"github.com/underway-dev/underway/member/workload"
@@ -93,7 +94,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	s := &supervisor{
 		Options: o, mgr: mgr, live: live, served: served, counters: counters, active: active,
-		events: mgr.GetEventRecorder(Name), kinds: kinds(o),
+		events: recorder.Worded(mgr.GetEventRecorder(Name), corev1.EventTypeWarning), kinds: kinds(o),
 	}
 	if err := mgr.Add(s); err != nil {
 		return fmt.Errorf("adding the agent to the manager: %w", err)

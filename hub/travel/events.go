@@ -2,7 +2,6 @@ package travel
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"time"
 
@@ -114,10 +113,7 @@ func (r *Reconciler) event(seen *observation, warning bool, reason, note string)
 	if len(note) > maxNote {
 		note = note[:maxNote-4] + " ..."
 	}
-	// Events of one reason and action are counted as one, with the first one's note: other words are another action.
-	words := fnv.New32a()
-	_, _ = words.Write([]byte(note))
-	r.Events.Eventf(seen.meta, nil, kind, reason, fmt.Sprintf("%s-%08x", reason, words.Sum32()), "%s", note)
+	r.Events.Eventf(seen.meta, nil, kind, reason, reason, "%s", note)
 }
 
 // count notes the result for the metric.

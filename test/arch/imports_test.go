@@ -17,7 +17,7 @@ const module = "github.com/underway-dev/underway/"
 func pure() []string {
 	return []string{
 		"inplace", "inplace/revision", "inplace/imagediff", "inplace/partition", "inplace/podview", "inplace/order",
-		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "inplace/defaults", "member/cloneset/plan", "member/statefulset/plan",
+		"inplace/step", "inplace/plan", "inplace/hooks", "inplace/claims", "inplace/podseed", "inplace/crowd", "inplace/defaults", "inplace/recorder", "member/cloneset/plan", "member/statefulset/plan",
 		"hub/check", "hub/clusterapi/plan", "hub/subset", "hub/travel/plan", "hub/united/plan", "hub/screen",
 		"propagation/render", "propagation/changeset", "propagation/content", "propagation/feedback",
 	}
