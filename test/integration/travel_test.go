@@ -4,10 +4,13 @@ package integration
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,8 +49,25 @@ func (w *world) noted(ctx context.Context, ns, name, text string) {
 	})
 }
 
+// mayPropagate gives the hub's account on a member the rights to a kind of --propagate-kinds, as docs/content.md has it.
+func mayPropagate(ctx context.Context, at client.Client, ns string) {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "underway-hub-propagate-" + ns}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"},
+		Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+	}}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: appsv1alpha1.SystemNamespace, Name: "underway-hub"}},
+	}
+	Expect(at.Create(ctx, role)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(at.Delete(ctx, role))).To(Succeed()) })
+	Expect(at.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(at.Delete(ctx, binding))).To(Succeed()) })
+}
+
 var _ = Describe("what travels by label", SpecPriority(1), func() {
-	It("reaches the members that are selected, follows, leaves alone what is not ours, and leaves a member that is relabelled", func(ctx context.Context) {
+	It("reaches the members that are selected, follows, leaves them alone where it must, and is taken back", func(ctx context.Context) {
 		w := shared
 		ns := w.namespace(ctx)
 		key := types.NamespacedName{Namespace: ns, Name: "web"}
@@ -115,5 +135,45 @@ var _ = Describe("what travels by label", SpecPriority(1), func() {
 		w.label(ctx, "west", ns, false)
 		gone("west")
 		has("east", func(g Gomega, got *corev1.Service) { g.Expect(got.UID).To(Equal(first["east"].UID)) })
+
+		By("waiting for a person when all are left at once")
+		w.label(ctx, "north", ns, false)
+		w.label(ctx, "east", ns, false)
+		w.noted(ctx, ns, "web", "RemovalHeld")
+		has("east", func(g Gomega, got *corev1.Service) { g.Expect(got.DeletionTimestamp).To(BeNil()) })
+		w.label(ctx, "east", ns, true)
+		w.label(ctx, "north", ns, true)
+
+		By("a kind that the hub was told of, once it has the right")
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: travelling(ns, "calm"), Spec: networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		}}
+		Expect(w.hub.Create(ctx, policy)).To(Succeed())
+		w.noted(ctx, ns, "calm", "east")
+		mayPropagate(ctx, w.at["east"], ns)
+		soon(ctx, func(g Gomega) {
+			g.Expect(w.at["east"].Get(ctx, client.ObjectKeyFromObject(policy), &networkingv1.NetworkPolicy{})).To(Succeed())
+		})
+
+		By("going with the hub's object, and nothing else with it")
+		Expect(w.hub.Delete(ctx, web(ns))).To(Succeed())
+		gone("east")
+		soon(ctx, func(g Gomega) {
+			g.Expect(apierrors.IsNotFound(w.hub.Get(ctx, key, &corev1.Service{}))).To(BeTrue())
+		})
+		var left corev1.Service
+		Expect(w.at["north"].Get(ctx, key, &left)).To(Succeed())
+		Expect(left.UID).To(Equal(foreign.UID))
+		Expect(left.ResourceVersion).To(Equal(foreign.ResourceVersion), "nobody wrote to it")
+
+		By("staying where its label is taken off with the mark of something managed elsewhere")
+		Expect(w.hub.Patch(ctx, policy, client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"fleet.underway.dev/propagate":"false"}}}`)))).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			var got networkingv1.NetworkPolicy
+			g.Expect(w.at["east"].Get(ctx, client.ObjectKeyFromObject(policy), &got)).To(Succeed())
+			g.Expect(got.Annotations).To(HaveKey(appsv1alpha1.AnnotationOrphaned))
+			g.Expect(got.Annotations).NotTo(HaveKey(appsv1alpha1.AnnotationOwnerPrefix + string(policy.UID)))
+		}).WithTimeout(patience).WithPolling(200 * time.Millisecond).Should(Succeed())
 	})
 })
