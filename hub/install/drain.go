@@ -98,11 +98,9 @@ func (a *applier) waitEmpty(ctx context.Context, look func(context.Context) ([]s
 	var problem error
 	err := wait.PollUntilContextCancel(ctx, o.Every, true, func(ctx context.Context) (bool, error) {
 		rest, err := look(ctx)
-		if err != nil { // a hub or a member that does not answer for a moment ends nothing
-			problem = err
-			return false, nil
+		if problem = err; problem != nil {
+			return false, nil //nolint:nilerr // a hub or a member that does not answer for a moment ends nothing
 		}
-		problem = nil
 		for _, line := range rest {
 			if !slices.Contains(last, line) {
 				a.report(Waiting, line, "")

@@ -146,7 +146,8 @@ func TestKindsIn(t *testing.T) {
 	both := metav1.Verbs{"get", "list", "patch"}
 	got := kindsIn([]*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "services", Kind: "Service", Verbs: both}, {Name: "services/status", Kind: "Service", Verbs: both},
+			{Name: "services", Kind: "Service", Verbs: both},
+			{Name: "services/status", Kind: "Service", Verbs: both},
 			{Name: "bindings", Kind: "Binding", Verbs: metav1.Verbs{"create"}},
 		}},
 		{GroupVersion: "metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "PodMetrics", Verbs: metav1.Verbs{"get", "list"}}}},

@@ -18,7 +18,7 @@ const (
 	helmRelease = "helm.sh/release.v1"
 	helmPrefix  = "sh.helm.release.v1."
 	// clusterSecret is the type of Cluster API's Secrets: kubeconfigs and keys of whole clusters.
-	clusterSecret = "cluster.x-k8s.io/secret"
+	clusterSecret = "cluster.x-k8s.io/secret" //nolint:gosec // the name of a type
 	kindJob       = "Job"
 )
 

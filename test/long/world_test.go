@@ -96,8 +96,8 @@ func beginHub(t *testing.T, nodes int, members ...string) *hubWorld {
 	return w
 }
 
-// join makes members of clusters of the fleet, the first of them through its gateway, and waits until all that there are
-// are ready.
+// join makes members of clusters of the fleet, the first of them through its gateway, and waits until every member
+// is ready.
 func (w *hubWorld) join(members ...string) {
 	w.Helper()
 	for _, m := range members {

@@ -13,12 +13,12 @@ import (
 
 // adaptiveSelected is an Adaptive object whose members are selected; each takes most replicas at the most, one of tier=burst any
 // number.
-func adaptiveSelected(t testing.TB, replicas, most int32, members ...string) *scarce {
-	t.Helper()
+func adaptiveSelected(tb testing.TB, replicas, most int32, members ...string) *scarce {
+	tb.Helper()
 	web, burst := tmpl("tier=web", ""), tmpl("tier=burst", "")
 	web.MaxReplicas = new(intstr.FromInt32(most))
 	w := &scarce{
-		world: selectedFleet(t, replicas, []appsv1alpha1.SubsetSelector{web, burst}, members...), room: map[string]int32{}, bad: map[string]bool{},
+		world: selectedFleet(tb, replicas, []appsv1alpha1.SubsetSelector{web, burst}, members...), room: map[string]int32{}, bad: map[string]bool{},
 		unscheduled: map[string]time.Time{}, ready: map[string]time.Time{}, last: map[string]int32{}, rises: map[string]int{},
 	}
 	w.ud.Spec.Topology.ScheduleStrategy = appsv1alpha1.ScheduleStrategy{Type: appsv1alpha1.ScheduleAdaptive, Adaptive: unreachable(60)}
