@@ -1,10 +1,13 @@
 package united
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,5 +66,40 @@ func TestARevisionKnowsWhoJoined(t *testing.T) {
 	c := &appsv1.ControllerRevision{}
 	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: "demo", Name: first}, c); err != nil || c.Annotations[appsv1alpha1.AnnotationSubsets] != "a,b" {
 		t.Errorf("the notes of the revision before: %q, %v", c.Annotations, err)
+	}
+}
+
+// noNotes refuses to patch ControllerRevisions.
+type noNotes struct{ client.Client }
+
+func (c noNotes) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if _, ok := obj.(*appsv1.ControllerRevision); ok {
+		return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), obj.GetName(), errors.New("a policy says no"))
+	}
+	return c.Client.Patch(ctx, obj, patch, opts...)
+}
+
+// TestRefusedNotesHoldNothing: a subset that joins is placed, though nobody may write on the revision that it joined.
+func TestRefusedNotesHoldNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, crd("cluster"), web())
+	for range 4 {
+		b.reconcile()
+		b.clock.Step(2 * time.Second)
+	}
+	b.Client = noNotes{b.Client}
+	ud := b.get()
+	ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, appsv1alpha1.Subset{Name: "b", SubsetPlace: appsv1alpha1.SubsetPlace{Cluster: "east"}})
+	ud.Generation++
+	if err := b.Client.Update(t.Context(), ud); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.box.items)
+	for range 4 {
+		b.reconcile()
+		b.clock.Step(2 * time.Second)
+	}
+	if got := len(b.box.items); got != before+1 {
+		t.Errorf("%d children are posted, %d before", got, before)
 	}
 }

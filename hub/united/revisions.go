@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -64,7 +66,13 @@ func (r *Reconciler) note(ctx context.Context, seen *observation) error {
 	if err != nil {
 		return fmt.Errorf("writing the patch of revision %s: %w", c.Name, err)
 	}
-	if err := r.Client.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+	err = r.Client.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsForbidden(err) {
+		// Refused for good. Only undo reads these notes, and says what it does not know: no release waits for them.
+		klog.FromContext(ctx).Info("The notes of a revision are refused", "revision", c.Name, "reason", err.Error())
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("noting the subsets of revision %s: %w", c.Name, err)
 	}
 	return nil

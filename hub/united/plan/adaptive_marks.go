@@ -64,7 +64,7 @@ func deref(n *int32) int32 {
 
 // lost is true for a place that others stand in for because it is, or was until now, out of reach.
 func (p *pass) lost(pl *place) bool {
-	c := conditionOf(pl, appsv1alpha1.ConditionReachable)
+	c := p.markOf(pl, appsv1alpha1.ConditionReachable)
 	return p.unreachableAfter() != nil && c != nil && (c.Reason == reasonLost || c.Reason == reasonComingBack)
 }
 
@@ -81,7 +81,7 @@ func (p *pass) mark(pl *place) {
 	}
 	if after := p.unreachableAfter(); after != nil {
 		p.markReach(pl, *after)
-	} else if conditionOf(pl, appsv1alpha1.ConditionReachable) != nil {
+	} else if p.markOf(pl, appsv1alpha1.ConditionReachable) != nil {
 		e.AwaitedReplicas = e.DesiredReplicas
 	}
 	if p.reserves() {
@@ -94,7 +94,7 @@ func (p *pass) mark(pl *place) {
 // markReach follows a member that is out of reach: for as long as it may be, then others stand in for it, until it has
 // answered for as long as a mark lasts without a break. One that comes and goes moves its replicas once.
 func (p *pass) markReach(pl *place, after time.Duration) {
-	was := conditionOf(pl, appsv1alpha1.ConditionReachable)
+	was := p.markOf(pl, appsv1alpha1.ConditionReachable)
 	m, known := p.Members[pl.cluster]
 	reason, age := "", time.Duration(0)
 	if was != nil {
@@ -152,6 +152,18 @@ func (p *pass) mostUnheard() bool {
 	return 2*silent > len(heard)
 }
 
+// markOf is a mark as it is stored. One from the future is from now: a hub whose clock was ahead set it, and it would last as
+// much longer.
+func (p *pass) markOf(pl *place, kind string) *metav1.Condition {
+	was := conditionOf(pl, kind)
+	if was == nil || !was.LastTransitionTime.After(p.now) {
+		return was
+	}
+	now := *was
+	now.LastTransitionTime = *second(p.now)
+	return &now
+}
+
 // unreached sets condition Reachable to False, for a reason that begins now.
 func (p *pass) unreached(pl *place, reason, message string) {
 	pl.entry.Conditions = append(pl.entry.Conditions, p.subsetCondition(appsv1alpha1.ConditionReachable, metav1.ConditionFalse, reason, message))
@@ -204,7 +216,7 @@ func (p *pass) markRoom(pl *place) {
 			fresh++
 		}
 	}
-	was := conditionOf(pl, appsv1alpha1.ConditionSchedulable)
+	was := p.markOf(pl, appsv1alpha1.ConditionSchedulable)
 	mark := subset.Mark{}
 	if was != nil && was.Status == metav1.ConditionFalse {
 		// The stored time is cut to the second, so a mark may look up to a second older than it is.
@@ -242,7 +254,7 @@ func unmoved(fresh int) string {
 
 func (p *pass) schedulable(pl *place, status metav1.ConditionStatus, reason, message string) {
 	c := p.subsetCondition(appsv1alpha1.ConditionSchedulable, status, reason, message)
-	if was := conditionOf(pl, c.Type); was != nil && was.Status == status && reason != reasonReschedule {
+	if was := p.markOf(pl, c.Type); was != nil && was.Status == status && reason != reasonReschedule {
 		c.LastTransitionTime = was.LastTransitionTime
 	}
 	meta.SetStatusCondition(&pl.entry.Conditions, c)
@@ -251,7 +263,7 @@ func (p *pass) schedulable(pl *place, status metav1.ConditionStatus, reason, mes
 // markReserved counts the pods of a place that are kept and not counted on: those that have waited for a node too long, those
 // that were reserved and have not been ready for as long as a mark lasts, and those born while some were.
 func (p *pass) markReserved(pl *place) {
-	patience, was := p.times(), conditionOf(pl, appsv1alpha1.ConditionSchedulable)
+	patience, was := p.times(), p.markOf(pl, appsv1alpha1.ConditionSchedulable)
 	marked := was != nil && was.Status == metav1.ConditionFalse
 	pods, seen := p.waiting(pl)
 	before := pl.old.ReservedPods

@@ -352,6 +352,24 @@ func TestAdaptiveUnreachable(t *testing.T) {
 	w.idleScarce()
 }
 
+// TestAdaptiveClockAhead: a mark that a hub with a clock an hour ahead set lasts no longer than one of now.
+func TestAdaptiveClockAhead(t *testing.T) {
+	t.Parallel()
+	w := adaptiveWorld(t, 10, unreachable(60), upTo("a", 4), upTo("b", 3), upTo("c", 0))
+	w.members["a"].down = true
+	w.watch()
+	w.seconds(80)
+	w.members["a"].down = false
+	w.seconds(2)
+	c := w.subsetCondition("a", appsv1alpha1.ConditionReachable)
+	if c == nil || c.Reason != reasonComingBack {
+		t.Fatalf("Reachable is %v", c)
+	}
+	c.LastTransitionTime = metav1.NewTime(w.now.Add(time.Hour))
+	w.seconds(330)
+	w.want("back for longer than a mark lasts", "a 4/4, b 3/3, c 3/3")
+}
+
 // TestAdaptiveUnreachableLosesPods: what comes back without its pods takes over only as they become ready.
 func TestAdaptiveUnreachableLosesPods(t *testing.T) {
 	t.Parallel()

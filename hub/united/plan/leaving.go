@@ -59,7 +59,7 @@ func (p *pass) leaving() {
 			entries = append(entries, entry)
 		}
 	}
-	p.status.SubsetStatuses = nil
+	p.status.SubsetStatuses = make([]appsv1alpha1.SubsetStatus, 0, len(p.places)+len(p.asides)+len(entries))
 	for _, pl := range p.places {
 		p.status.SubsetStatuses = append(p.status.SubsetStatuses, *pl.entry)
 	}
