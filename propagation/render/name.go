@@ -24,5 +24,5 @@ func ChildName(ud, subset string) string {
 
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:nameHash]
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:nameHash]))[:nameHash]
 }

@@ -335,7 +335,7 @@ func (p *pass) refusal() string {
 
 // heldBy are the templates that pods of a place can run: the completed one and those its children carry.
 func (p *pass) heldBy(pl *place) []rendered {
-	var out []rendered
+	out := make([]rendered, 0, 2)
 	if r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present); err == nil {
 		out = append(out, r)
 	}

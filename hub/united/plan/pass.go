@@ -120,6 +120,7 @@ func (p *pass) plan() {
 	}
 	p.grants()
 	p.settleRelease()
+	p.out.Pushes = make([]Push, 0, len(p.places)+len(p.leavers))
 	for _, pl := range p.places {
 		p.place(pl)
 	}
