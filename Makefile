@@ -19,7 +19,8 @@ GOTEST := $(GOTESTSUM) --format pkgname --
 # The suite of releases mostly waits: its specs share a fleet and run in three processes. A dot for each that passed, all of
 # one that failed, and the reason of one that was skipped; out/integration.json has the times.
 INTEGRATION := $(GINKGO) run --tags lab --procs 3 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
-# Suites that mostly wait, so that three of them fit on two processors; the longest first. The others need both to themselves.
+# Suites that mostly wait, so that two of them fit on two processors (three starve each other); the longest first. The others
+# need both to themselves.
 SUITES_AT_ONCE := ./test/hub ./test/lab/... ./test/plugin ./test/member ./test/propagation ./test/crd
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
@@ -62,7 +63,7 @@ test-lab: $(GOTESTSUM) $(GINKGO) ## Tests on real control planes and real kubele
 	go run ./test/lab/cmd/lab build
 	@mkdir -p out; rc=0; \
 	$(INTEGRATION) ./test/integration || rc=1; \
-	$(GOTEST) -tags lab -count 1 -p 3 -timeout 40m $(SUITES_AT_ONCE) || rc=1; \
+	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m $(SUITES_AT_ONCE) || rc=1; \
 	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab ./test/integration $(SUITES_AT_ONCE))") || rc=1; \
 	exit $$rc
 

@@ -72,7 +72,7 @@ func (h *hub) of(t *testing.T, k render.Kind, namespace string, p plan) outbox.I
 	}
 	return outbox.Item{
 		Member: "alpha", Want: changeset.WantApplied, Object: obj, Owner: owner, Intent: in,
-		Adopt: p.adopt, Judged: p.judged, EnsureNamespace: true,
+		Adopt: p.adopt, Judged: p.judged, Carried: carriedBy(p.judged), EnsureNamespace: true,
 		StillWanted: func(context.Context) (bool, error) { return true, nil },
 	}
 }

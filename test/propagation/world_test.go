@@ -220,7 +220,23 @@ func (h *hub) settle(t *testing.T, i outbox.Item, want outbox.State) outbox.Outc
 		got, _ = h.box.Outcome(i.Key())
 		return got.State == want, fmt.Sprintf("%s %s %s: %q %v", got.State, got.Op, got.Reason, got.Message, got.Err)
 	})
+	carries(i, got)
 	return got
+}
+
+// carried has, by UID, the subset revision of the last plan that a child got: what a planner has seen of it.
+var carried sync.Map
+
+func carries(i outbox.Item, got outbox.Outcome) {
+	if got.State == outbox.StateDone && i.Want == changeset.WantApplied {
+		carried.Store(got.UID, i.Object.GetLabels()[appsv1alpha1.LabelSubsetRevision])
+	}
+}
+
+func carriedBy(uid types.UID) string {
+	revision, _ := carried.Load(uid)
+	said, _ := revision.(string)
+	return said
 }
 
 // apply posts an item and waits until it is carried out.
@@ -232,6 +248,7 @@ func (h *hub) apply(t *testing.T, i outbox.Item) outbox.Outcome {
 		got, _ = h.box.Outcome(i.Key())
 		return got.State == outbox.StateDone && got.Intent == i.Intent, fmt.Sprintf("%s %s %s: %q %v", got.State, got.Op, got.Reason, got.Message, got.Err)
 	})
+	carries(i, got)
 	return got
 }
 
@@ -284,7 +301,7 @@ func (h *hub) item(t *testing.T, member, namespace string, p plan) outbox.Item {
 	}
 	return outbox.Item{
 		Member: member, Want: changeset.WantApplied, Object: obj, Owner: owner, Intent: in,
-		Adopt: p.adopt, Judged: p.judged, EnsureNamespace: p.ensure,
+		Adopt: p.adopt, Judged: p.judged, Carried: carriedBy(p.judged), EnsureNamespace: p.ensure,
 	}
 }
 
