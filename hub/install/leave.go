@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -301,6 +302,24 @@ func (a *applier) removeCRDs(ctx context.Context, source func() ([]*unstructured
 		}
 		if err := a.removeOurs(ctx, crd); err != nil {
 			return err
+		}
+	}
+	return a.awaitRemoved(ctx, crds)
+}
+
+// awaitRemoved waits until the CRDs that are being deleted are gone: an API server takes a moment for it, and who installs
+// again at once would find them half there.
+func (a *applier) awaitRemoved(ctx context.Context, crds []*unstructured.Unstructured) error {
+	if a.opts.DryRun {
+		return nil
+	}
+	for _, crd := range crds {
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			live, err := a.read(ctx, crd)
+			return err == nil && (live == nil || live.GetDeletionTimestamp() == nil), err
+		})
+		if err != nil {
+			return fmt.Errorf("waiting until %s is gone on %s (see its finalizers and its condition Terminating; run this again then): %w", nameOf(crd), a.where, err)
 		}
 	}
 	return nil
