@@ -264,7 +264,8 @@ func manySubsets(ctx context.Context, w *world) {
 		g.Expect(u.Status.SubsetStatuses).To(HaveLen(500))
 		g.Expect(u.Status.CurrentRevision).To(Equal(u.Status.UpdatedRevision))
 	})
-	Expect(len(w.hubWrites("east", mark, ns))).To(BeNumerically("<=", 250), "one write for each child")
+	// A child without replicas is held when the release begins, and follows when it is complete, which may be a moment later.
+	Expect(len(w.hubWrites("east", mark, ns))).To(BeNumerically("<=", 2*250), "at most two writes for each child")
 
 	By("deleting it")
 	began = time.Now()

@@ -210,7 +210,7 @@ func (l *living) drains() {
 	l.kubectl("join", "west", "--kubeconfig", config, "--all-namespaces", "--no-agent").ok(l.T).says(l.T, "it is being drained")
 
 	done := make(chan result, 1)
-	go func() { done <- l.kubectl(append(drain, "--timeout", "3m")...) }()
+	go func() { done <- l.kubectl(append(drain, "--timeout", "10m")...) }()
 	l.edit("pinned", func(ud *appsv1alpha1.UnitedDeployment) {
 		ud.Spec.Topology.Subsets = ud.Spec.Topology.Subsets[:1]
 	})
