@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -23,41 +22,22 @@ import (
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/order"
 	"github.com/underway-dev/underway/inplace/podview"
+	"github.com/underway-dev/underway/test/seeds"
 )
-
-// seeds is how many random releases run: UNDERWAY_SEEDS, else 1,000. UNDERWAY_SEED runs one of them.
-func seeds(t *testing.T) int {
-	t.Helper()
-	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return 1000
-}
 
 // TestRandomReleases: whatever happens, pods we took down stay inside the budget as it was known, pods of a revision
 // stay inside the largest grant, no pod that serves is patched, no pod returns without running what it should, and it
 // ends: with every granted pod updated and nothing left to write.
 func TestRandomReleases(t *testing.T) {
 	t.Parallel()
-	n := int64(seeds(t))
-	var next atomic.Int64
-	if s := os.Getenv("UNDERWAY_SEED"); s != "" {
-		one, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		next.Store(one)
-		n = one + 1
-	}
+	from, to := seeds.Range(t, 1000)
+	var next atomic.Uint64
+	next.Store(from)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
-				if err := release(uint64(seed)); err != nil {
+			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
+				if err := release(seed); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/seeds"
 )
 
 // adaptiveSelected is an Adaptive object whose members are selected; each takes most replicas at the most, one of tier=burst any
@@ -107,7 +108,7 @@ func TestAdaptiveJoinsWhileReplicasAreMoved(t *testing.T) {
 // when everything heals it comes to rest at the total and moves no more.
 func TestAdaptiveSelectedStories(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(6) {
+	for seed, to := seeds.Range(t, 6); seed < to; seed++ {
 		r := rand.New(rand.NewPCG(seed, 49))
 		w := adaptiveSelected(&failure{TB: t, seed: seed}, int32(4+r.IntN(12)), int32(2+r.IntN(5)), "m0:tier=web", "m1:tier=web", "m2:tier=burst")
 		w.seconds(20)

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/seeds"
 )
 
 // scarce is a world whose members have room for so many pods, and whose hub looks at the pods.
@@ -598,12 +597,8 @@ func TestAdaptiveStored(t *testing.T) {
 // grant, whatever moves, and at the end everything is updated and where the spec wants it.
 func TestAdaptiveReleases(t *testing.T) {
 	t.Parallel()
-	runs := 4
-	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEEDS")); err == nil {
-		runs = max(runs, n/100)
-	}
-	for seed := range runs {
-		adaptiveRelease(t, uint64(seed))
+	for seed, to := seeds.Range(t, 4); seed < to; seed++ {
+		adaptiveRelease(t, seed)
 	}
 }
 

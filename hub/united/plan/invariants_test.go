@@ -3,13 +3,12 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/seeds"
 )
 
 // TestReleases runs random releases with everything that goes wrong on the way: caches that show the past, plans that
@@ -17,15 +16,12 @@ import (
 // replace unfinished ones and rollbacks. The promise is checked after every step, and at the end everything arrives.
 func TestReleases(t *testing.T) {
 	t.Parallel()
-	runs := 150
+	runs := uint64(150)
 	if testing.Short() {
 		runs = 30
 	}
-	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEEDS")); err == nil {
-		runs = max(runs, n/20) // one release here is as long as twenty of one workload's
-	}
-	for seed := range runs {
-		release(t, uint64(seed))
+	for seed, to := seeds.Range(t, runs); seed < to; seed++ {
+		release(t, seed)
 	}
 }
 

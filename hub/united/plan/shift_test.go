@@ -3,15 +3,14 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/seeds"
 )
 
 // pods are all ready pods, allotted all replicas that are allotted.
@@ -221,19 +220,11 @@ func TestNoChildOnAMemberThatGoes(t *testing.T) {
 	}
 }
 
-// seeds are at least so many; UNDERWAY_SEEDS=n makes it a twentieth of n.
-func seeds(least int) uint64 {
-	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEEDS")); err == nil {
-		least = max(least, n/20)
-	}
-	return uint64(least)
-}
-
 // TestNothingIsTakenAwayEarly plays members that join, are emptied and taken back, at random, with agents that stop: ready pods
 // are never fewer than what is asked for, or than they were, and what is allotted comes to rest at the total.
 func TestNothingIsTakenAwayEarly(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(60) {
+	for seed, to := seeds.Range(t, 60); seed < to; seed++ {
 		r := rand.New(rand.NewPCG(seed, 5))
 		total := int32(1 + r.IntN(20))
 		w := selectedFleet(&failure{TB: t, seed: seed}, total, []appsv1alpha1.SubsetSelector{tmpl("", "")}, "m0", "m1")

@@ -3,9 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,25 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/test/seeds"
 )
 
 // TestSelectedStories tells random stories of a fleet by selector: members join, leave, are relabelled, come back, are
 // upgraded, taken off and joined again, at any step of a release, beside all that TestReleases does.
 func TestSelectedStories(t *testing.T) {
 	t.Parallel()
-	runs := 100
+	runs := uint64(100)
 	if testing.Short() {
 		runs = 30
 	}
-	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEEDS")); err == nil {
-		runs = max(runs, n/20)
-	}
-	first := 0
-	if n, err := strconv.Atoi(os.Getenv("UNDERWAY_SEED")); err == nil {
-		first, runs = n, 1
-	}
-	for seed := first; seed < first+runs; seed++ {
-		tell(t, uint64(seed))
+	for seed, to := seeds.Range(t, runs); seed < to; seed++ {
+		tell(t, seed)
 	}
 }
 

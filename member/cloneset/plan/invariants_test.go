@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,20 +17,8 @@ import (
 	"github.com/underway-dev/underway/inplace/claims"
 	"github.com/underway-dev/underway/inplace/hooks"
 	engine "github.com/underway-dev/underway/inplace/plan"
+	"github.com/underway-dev/underway/test/seeds"
 )
-
-// seeds is how many random stories run: UNDERWAY_SEEDS, else 2,000.
-func seeds(t *testing.T) int64 {
-	t.Helper()
-	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return 2000
-}
 
 // TestRandomStories: users who change everything, pods that crash, vanish, never become ready and never end, late
 // observations, lost writes. After every step: never two pods of one id, never more pods than replicas and surge, no pod
@@ -41,13 +27,14 @@ func seeds(t *testing.T) int64 {
 // wanted, and nothing left to write.
 func TestRandomStories(t *testing.T) {
 	t.Parallel()
-	n := seeds(t)
-	var next atomic.Int64
+	from, to := seeds.Range(t, 2000)
+	var next atomic.Uint64
+	next.Store(from)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
-				if err := tell(uint64(seed), fault("")); err != nil {
+			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
+				if err := tell(seed, fault("")); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}

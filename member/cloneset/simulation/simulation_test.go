@@ -11,28 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-)
 
-// seeds are the stories to tell: UNDERWAY_SEEDS of them, else the first 1,000, from UNDERWAY_FROM on; or the one of UNDERWAY_SEED.
-func seeds(t *testing.T) (from, to int64) {
-	t.Helper()
-	number := func(name string, otherwise int64) int64 {
-		s := os.Getenv(name)
-		if s == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if one := number("UNDERWAY_SEED", -1); one >= 0 {
-		return one, one + 1
-	}
-	from = number("UNDERWAY_FROM", 0)
-	return from, from + number("UNDERWAY_SEEDS", 1000)
-}
+	"github.com/underway-dev/underway/test/seeds"
+)
 
 // TestRandomStories: whatever happens, the rules of DESIGN.md hold after every step, and in the end it is quiet and as
 // wanted.
@@ -51,9 +32,9 @@ func TestRandomStoriesInOrder(t *testing.T) {
 // Of a thousand stories and more each deed must be in one.
 func tellAll(t *testing.T, tell func(plot) (*story, error), test string, toSee []string) {
 	t.Helper()
-	from, to := seeds(t)
+	from, to := seeds.Range(t, 1000)
 	has, count := features(t), os.Getenv("UNDERWAY_TALLY") != ""
-	var next atomic.Int64
+	var next atomic.Uint64
 	next.Store(from)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -61,7 +42,7 @@ func tellAll(t *testing.T, tell func(plot) (*story, error), test string, toSee [
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
-				p := plot{seed: uint64(seed), has: has}
+				p := plot{seed: seed, has: has}
 				s, err := tell(p)
 				if err != nil && !count {
 					t.Error(explain(p, err, test, tell))

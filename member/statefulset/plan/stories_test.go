@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,33 +17,22 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/hooks"
+	"github.com/underway-dev/underway/test/seeds"
 )
-
-// seeds is how many random stories run: UNDERWAY_SEEDS, else 300.
-func seeds(t *testing.T) int64 {
-	t.Helper()
-	if s := os.Getenv("UNDERWAY_SEEDS"); s != "" {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return 300
-}
 
 // TestRandomStories: users who change everything, images that cannot be pulled, pods that crash, vanish and never end, late
 // observations, lost writes; in order and in parallel, in place and recreated. After every step the invariants of doc.go; in
 // the end, without any help, the pods that are wanted on the revision that is wanted, and nothing left to write.
 func TestRandomStories(t *testing.T) {
 	t.Parallel()
-	n := seeds(t)
-	var next atomic.Int64
+	from, to := seeds.Range(t, 300)
+	var next atomic.Uint64
+	next.Store(from)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < n && !t.Failed(); seed = next.Add(1) - 1 {
-				if err := tell(t, uint64(seed), ""); err != nil {
+			for seed := next.Add(1) - 1; seed < to && !t.Failed(); seed = next.Add(1) - 1 {
+				if err := tell(t, seed, ""); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}
