@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -146,11 +145,14 @@ func (a *applier) establish(ctx context.Context, crds []*unstructured.Unstructur
 		return nil
 	}
 	for _, crd := range crds {
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true,
-			func(ctx context.Context) (bool, error) {
-				live, err := a.read(ctx, crd)
-				return live != nil && established(live), err
-			})
+		until := pause{
+			what: "CustomResourceDefinition/" + crd.GetName() + " is served", remedy: "see its conditions",
+			every: 100 * time.Millisecond, limit: 30 * time.Second,
+		}
+		err := a.await(ctx, until, func(ctx context.Context) (bool, error) {
+			live, err := a.read(ctx, crd)
+			return live != nil && established(live), err
+		})
 		if err != nil {
 			return fmt.Errorf("waiting until %s serves CustomResourceDefinition %s: %w", a.where, crd.GetName(), err)
 		}

@@ -52,8 +52,18 @@ func Drain(ctx context.Context, hub, member client.Client, o DrainOptions) error
 	if err != nil {
 		return err
 	}
+	watched := &pulse{}
 	look := func(ctx context.Context) ([]string, error) {
-		return lookForRest(ctx, hub, member, o.Name, firstOf(id, mc.Status.HubID))
+		s, err := lookForRest(ctx, hub, member, o.Name, firstOf(id, mc.Status.HubID))
+		if err != nil {
+			return nil, err
+		}
+		seen, err := readSign(ctx, hub, s.member)
+		if err != nil {
+			return nil, err
+		}
+		s.noHub = watched.gone(seen, a.opts.now())
+		return s.rest(), nil
 	}
 	if o.DryRun {
 		rest, err := look(ctx)
@@ -96,10 +106,14 @@ func (a *applier) waitEmpty(ctx context.Context, look func(context.Context) ([]s
 	}
 	var last []string
 	var problem error
+	var t talk
 	err := wait.PollUntilContextCancel(ctx, o.Every, true, func(ctx context.Context) (bool, error) {
 		rest, err := look(ctx)
 		if problem = err; problem != nil {
-			return false, nil //nolint:nilerr // a hub or a member that does not answer for a moment ends nothing
+			if lasted, due := t.due(a.opts.now()); due {
+				a.report(Waiting, "an answer", fmt.Sprintf("for %s: %v", lasted, problem))
+			}
+			return false, nil // a hub or a member that does not answer for a moment ends nothing
 		}
 		for _, line := range rest {
 			if !slices.Contains(last, line) {
@@ -107,6 +121,9 @@ func (a *applier) waitEmpty(ctx context.Context, look func(context.Context) ([]s
 			}
 		}
 		last = rest
+		if lasted, due := t.due(a.opts.now()); due && len(rest) > 0 {
+			a.report(Waiting, fmt.Sprintf("still for %d of these", len(rest)), fmt.Sprintf("for %s; the last: %s", lasted, rest[len(rest)-1]))
+		}
 		return len(rest) == 0, nil
 	})
 	if err == nil {
@@ -131,7 +148,7 @@ func UseAgain(member string) string {
 }
 
 // lookForRest reads what rest decides by.
-func lookForRest(ctx context.Context, hub, member client.Client, name, hubID string) ([]string, error) {
+func lookForRest(ctx context.Context, hub, member client.Client, name, hubID string) (*staying, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
 		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
@@ -140,7 +157,7 @@ func lookForRest(ctx context.Context, hub, member client.Client, name, hubID str
 	if err := hub.List(ctx, uds); err != nil {
 		return nil, fmt.Errorf("listing UnitedDeployments: %w", err)
 	}
-	s := staying{member: mc, uds: uds.Items}
+	s := &staying{member: mc, uds: uds.Items}
 	for _, k := range append(render.Kinds(), content.Kinds()...) {
 		list, err := listHubs(ctx, member, k.GVK, hubID)
 		if err != nil {
@@ -154,7 +171,7 @@ func lookForRest(ctx context.Context, hub, member client.Client, name, hubID str
 		return nil, fmt.Errorf("looking for a freeze: %w", err)
 	}
 	s.frozen = err == nil
-	return s.rest(), nil
+	return s, nil
 }
 
 // staying is what was seen of a member that is being emptied.
@@ -165,6 +182,8 @@ type staying struct {
 	objects []unstructured.Unstructured
 	// frozen is true while nothing is written to members.
 	frozen bool
+	// noHub says why no hub seems to run; empty while one may.
+	noHub string
 }
 
 // rest says what is still there or wanted there, one line each, and what a person has to do about it; empty: the member is.
@@ -181,8 +200,19 @@ func (s *staying) rest() []string {
 			out = append(out, line)
 		}
 	}
+	unseen := s.member.Spec.Drain && s.member.Status.ObservedGeneration < s.member.Generation
+	if len(out) == 0 && unseen && s.noHub == "" {
+		// A hub that has not seen the mark may be about to make something there; one that does not run is not.
+		return []string{"the hub has not seen the mark of the MemberCluster yet, and could still make something there"}
+	}
 	if len(out) == 0 {
 		return nil
+	}
+	if s.noHub != "" {
+		return append(out, s.noHub)
+	}
+	if unseen {
+		out = append(out, "the hub has not seen the mark of the MemberCluster yet")
 	}
 	if s.frozen {
 		out = append(out, "writes to members are frozen: kubectl underway unfreeze --all")

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -314,7 +313,11 @@ func (a *applier) awaitRemoved(ctx context.Context, crds []*unstructured.Unstruc
 		return nil
 	}
 	for _, crd := range crds {
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		until := pause{
+			what: nameOf(crd) + " is gone", remedy: "see its finalizers and its condition Terminating",
+			every: 100 * time.Millisecond, limit: time.Minute,
+		}
+		err := a.await(ctx, until, func(ctx context.Context) (bool, error) {
 			live, err := a.read(ctx, crd)
 			return err == nil && (live == nil || live.GetDeletionTimestamp() == nil), err
 		})

@@ -2,9 +2,11 @@ package install
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 )
 
 // FieldManager owns what this package writes.
@@ -66,8 +68,17 @@ type Options struct {
 	DryRun bool
 	// Upgrade changes CRDs and agents of ours that differ from this build's.
 	Upgrade bool
-	// Report is told every step as it happens; may be nil.
+	// Report is told every step as it happens, and every 10 s what is waited for; may be nil.
 	Report func(Step)
+	// Clock tells how long something is waited for. Default the real one.
+	Clock clock.PassiveClock
+}
+
+func (o Options) now() time.Time {
+	if o.Clock == nil {
+		return clock.RealClock{}.Now()
+	}
+	return o.Clock.Now()
 }
 
 // nameOf is "kind/name" or "kind/namespace/name".

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -174,15 +173,23 @@ func (u *uninstaller) stop(ctx context.Context) error {
 	if patience == 0 {
 		patience = time.Minute
 	}
-	last, still := "", 0
-	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	last, still, told := "", 0, false
+	until := pause{
+		what:   "Lease/" + appsv1alpha1.SystemNamespace + "/" + hubLease + " is no more renewed",
+		remedy: "a hub that runs as a process is yours to stop", every: time.Second, limit: patience,
+	}
+	err := u.await(ctx, until, func(ctx context.Context) (bool, error) {
 		lease := &coordinationv1.Lease{}
-		err := u.client.Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: "underway-hub"}, lease)
+		err := u.client.Get(ctx, client.ObjectKey{Namespace: appsv1alpha1.SystemNamespace, Name: hubLease}, lease)
 		if apierrors.IsNotFound(err) || (err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "")) {
 			return true, nil
 		}
 		if err != nil {
 			return false, err
+		}
+		if !told {
+			told = true
+			u.report(Waiting, "the hub stops", "Lease/"+appsv1alpha1.SystemNamespace+"/"+hubLease+" is held by "+*lease.Spec.HolderIdentity+": "+until.remedy)
 		}
 		// By our own clock: what is not renewed for 20 looks is over.
 		if now := fmt.Sprint(*lease.Spec.HolderIdentity, lease.Spec.RenewTime); now != last {
@@ -193,7 +200,7 @@ func (u *uninstaller) stop(ctx context.Context) error {
 		return still >= 20, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the hub still runs (Lease %s/underway-hub is renewed): stop its process and do this again: %w", appsv1alpha1.SystemNamespace, err)
+		return fmt.Errorf("the hub still runs (Lease %s/%s is renewed): stop its process and do this again: %w", appsv1alpha1.SystemNamespace, hubLease, err)
 	}
 	return nil
 }
@@ -227,15 +234,30 @@ func (u *uninstaller) released(ctx context.Context) error {
 	if u.opts.DryRun {
 		return nil
 	}
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	var held []string
+	until := pause{
+		what: "the UnitedDeployments are gone", remedy: "look at their metadata.finalizers (orphan is taken off by the cluster's kube-controller-manager)",
+		every: 200 * time.Millisecond, limit: time.Minute,
+	}
+	err := u.await(ctx, until, func(ctx context.Context) (bool, error) {
 		list := &appsv1alpha1.UnitedDeploymentList{}
 		err := u.client.List(ctx, list)
+		held = heldBy(list.Items)
 		return len(list.Items) == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("UnitedDeployments are still there: look at their metadata.finalizers, and do this again: %w", err)
+		return fmt.Errorf("UnitedDeployments are still there: %s; %s, and do this again: %w", strings.Join(held, ", "), until.remedy, err)
 	}
 	return nil
+}
+
+// heldBy names each with the finalizers that hold it.
+func heldBy(list []appsv1alpha1.UnitedDeployment) []string {
+	out := make([]string, 0, len(list))
+	for i := range list {
+		out = append(out, fmt.Sprintf("%s/%s %v", list[i].Namespace, list[i].Name, list[i].Finalizers))
+	}
+	return out
 }
 
 func (u *uninstaller) releaseOne(ctx context.Context, ud *appsv1alpha1.UnitedDeployment) error {
@@ -323,7 +345,7 @@ func (u *uninstaller) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	return u.removeAlways(ctx, "coordination.k8s.io/v1", "Lease", ns, "underway-hub")
+	return u.removeAlways(ctx, "coordination.k8s.io/v1", "Lease", ns, hubLease)
 }
 
 // removeAlways removes one of our own names, which need not carry our label.
