@@ -13,7 +13,6 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
-	"github.com/underway-dev/underway/test/lab"
 )
 
 // TestInPlace is the plain case: every pod keeps itself and restarts once.
@@ -270,29 +269,10 @@ func TestRequestBudget(t *testing.T) {
 replicas: %d
 updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 20%%}`, pods))
 	p.Ready("web", pods, time.Minute)
-	mark, err := p.Mark()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mark := p.Marked()
 	p.Image("web", "app:v2")
 	p.Ready("web", pods, time.Minute)
-	time.Sleep(2 * time.Second)
-	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
-	events, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods", "pods/status"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, conflicts, reads := map[string]int{}, 0, 0
-	for _, e := range events {
-		switch {
-		case !e.Write():
-			reads++
-		case e.ResponseStatus.Code == 409:
-			conflicts++
-		default:
-			done[e.Verb+" "+e.Resource()]++
-		}
-	}
+	done, conflicts, reads := p.Requests(mark, "pods", "pods/status")
 	t.Logf("%d pods: %v, %d conflicts, %d reads", pods, done, conflicts, reads)
 	if done["patch pods"] != pods || done["patch pods/status"] != 2*pods || len(done) != 2 || reads != 0 {
 		t.Errorf("want %d patches of pods and %d of pods/status, and nothing else", pods, 2*pods)

@@ -94,8 +94,27 @@ func (p place) die(node string) {
 	p.Helper()
 	body := fmt.Sprintf(`{"metadata": {"labels": {%q: null}}, "spec": {"unschedulable": true}}`, lab.TypeLabel)
 	p.patchNode(node, body, "")
-	// What plays the nodes has to notice.
-	time.Sleep(5 * time.Second)
+	// What plays the nodes hears of them by one watch and in order: when it plays a node that was made now, it has let go of
+	// that one.
+	next := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "next-", Labels: map[string]string{lab.TypeLabel: lab.SimulatedType}},
+		Spec:       corev1.NodeSpec{Unschedulable: true},
+	}
+	if err := p.Create(p.Context(), next); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = steady.Delete(context.Background(), next) })
+	p.Eventually(time.Minute, func() string {
+		if err := p.Cluster.Get(p.Context(), client.ObjectKeyFromObject(next), next); err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(next.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			return "nobody plays " + next.Name + " yet"
+		}
+		return ""
+	})
 }
 
 // miss does at once what the control plane does 50 s after a node was heard from last: the node is Unknown, its pods are not
@@ -211,7 +230,7 @@ spec:
 				t.Fatalf("there is no claim data-web-%s", id)
 			}
 			p.die(node)
-			mark := p.mark()
+			mark := p.Marked()
 			if err := p.Delete(t.Context(), victim); err != nil {
 				t.Fatal(err)
 			}
@@ -277,8 +296,14 @@ spec:
 	before := p.Pods()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	rejected := p.reject(ctx, before)
+	rejected, mark := p.reject(ctx, before), p.mark()
 	p.Edit(p.one(func(*corev1.Pod) bool { return true }).Name, `{metadata: {labels: {apps.kruise.io/specified-delete: "true"}}}`)
+	p.Eventually(time.Minute, func() string {
+		if p.calls(mark, "pods")["create"] == 0 {
+			return "nothing replaces the pod yet"
+		}
+		return ""
+	})
 	time.Sleep(20 * time.Second)
 	failed := 0
 	for _, pod := range p.Pods() {
@@ -377,8 +402,9 @@ spec:
 		p.Ready("web", 4, time.Minute)
 		victim := p.onOwn(node)
 		p.Edit(victim.Name, `{metadata: {labels: {node: dead}}}`)
+		p.die(node)
+		p.Known()
 		r := p.Record()
-		p.die(node) // and what is on the pod is known by now
 		p.Image("web", "app:v2")
 		p.Eventually(20*time.Second, func() string {
 			if kit.PodCondition(p.Pods()[victim.Name], appsv1alpha1.ConditionInPlaceUpdateReady) {

@@ -52,10 +52,7 @@ func TestLaunchPriorities(t *testing.T) {
 	const pods = 4
 	p := kit.In(t, steady)
 	before := web(p, pods, ordered("main:1", "side:1"), "{type: InPlaceIfPossible, maxUnavailable: 2}")
-	mark, err := p.Mark()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mark := p.Marked()
 	r := p.Record()
 	template(p, ordered("main:2-slow-start-2s", "side:2"))
 	p.Ready("web", pods, 2*time.Minute)
@@ -88,17 +85,12 @@ func TestRequestBudgetOfResources(t *testing.T) {
 		return fmt.Sprintf(`{containers: [{name: main, image: %q, resources: {requests: {cpu: %s}}}]}`, image, cpu)
 	}
 	before := web(p, pods, spec("app:v1", "100m"), "{type: InPlaceIfPossible, maxUnavailable: 2}")
-	mark, err := p.Mark()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mark := p.Marked()
 	template(p, spec("app:v2", "200m"))
 	p.Ready("web", pods, time.Minute)
 	p.InPlace(before, 1)
 	budget(t, p, mark, map[string]int{"patch pods": pods, "patch pods/resize": pods, "patch pods/status": 2 * pods})
-	if mark, err = p.Mark(); err != nil {
-		t.Fatal(err)
-	}
+	mark = p.Marked()
 	template(p, spec("app:v2", "300m"))
 	p.Ready("web", pods, time.Minute)
 	p.InPlace(before, 1)
@@ -111,23 +103,10 @@ func TestRequestBudgetOfResources(t *testing.T) {
 // budget checks what the agent asked of pods since a mark: these writes, no reads, and no more conflicts than pods.
 func budget(t *testing.T, p kit.Place, mark lab.Mark, want map[string]int) {
 	t.Helper()
-	time.Sleep(2 * time.Second)
-	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
-	events, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods", "pods/status", "pods/resize"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, conflicts := map[string]int{}, 0
-	for _, e := range events {
-		if e.ResponseStatus.Code == 409 {
-			conflicts++
-			continue
-		}
-		done[e.Verb+" "+e.Resource()]++
-	}
+	done, conflicts, reads := p.Requests(mark, "pods", "pods/status", "pods/resize")
 	t.Logf("%v, %d conflicts", done, conflicts)
-	if kit.Text(done) != kit.Text(want) {
-		t.Errorf("requests %v, want %v", done, want)
+	if kit.Text(done) != kit.Text(want) || reads > 0 {
+		t.Errorf("requests %v and %d reads, want %v and no read", done, reads, want)
 	}
 	if n := len(p.Pods()); conflicts > n {
 		t.Errorf("%d conflicts for %d pods", conflicts, n)

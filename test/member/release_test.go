@@ -299,7 +299,7 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 1, scatterStrategy: [{
 					p.Edit(name, `{metadata: {labels: {foo: bar}}}`)
 				}
 			}
-			p.known()
+			p.Known()
 			r := p.Record()
 			p.Image("web", "app:v2")
 			p.Ready("web", 5, time.Minute)
@@ -331,7 +331,7 @@ func TestB119(t *testing.T) {
 			}
 			p.App("web", "app:v1", fmt.Sprintf("replicas: 1\nupdateStrategy: {type: %s, maxSurge: 1, maxUnavailable: 0}", policy))
 			p.Ready("web", 1, time.Minute)
-			before, r, mark := kit.Identities(p.Pods()), p.Record(), p.mark()
+			before, r, mark := kit.Identities(p.Pods()), p.Record(), p.Marked()
 			p.Image("web", "app:v2")
 			if moves {
 				p.Ready("web", 1, time.Minute)

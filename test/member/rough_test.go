@@ -118,7 +118,7 @@ updateStrategy: {type: InPlaceIfPossible, maxUnavailable: 5}`)
 	p.Image("web", "app:v2")
 	p.Ready("web", 5, time.Minute)
 	notLeases := func(e lab.AuditEvent) bool { return e.Resource() != "leases" }
-	p.quiet(3*time.Second, notLeases)
+	p.Quiet(3*time.Second, notLeases)
 	mark := p.mark()
 	quiet := func(when string) {
 		t.Helper()
@@ -154,10 +154,6 @@ func TestB035AndB071(t *testing.T) {
 	p.Image("web", "app:v2")
 	before := p.Ready("web", 2, time.Minute)
 	revisions := kit.Text(p.revisions())
-	pods := map[string]string{}
-	for name, pod := range p.Pods() {
-		pods[name] = string(pod.UID) + " " + pod.ResourceVersion
-	}
 	if err := first.Stop(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -165,16 +161,15 @@ func TestB035AndB071(t *testing.T) {
 	mark := p.mark()
 	p.Agent("agent-after")
 	p.Eventually(30*time.Second, func() string {
-		if len(p.calls(mark, "pods"))+len(p.calls(mark, "controllerrevisions")) == 0 && p.leads(mark) {
+		if p.leads(mark) {
 			return ""
 		}
 		return "the agent does not lead yet"
 	})
 	p.During(5*time.Second, func() string {
-		for name, pod := range p.Pods() {
-			if pods[name] != string(pod.UID)+" "+pod.ResourceVersion {
-				return name + " was touched"
-			}
+		// By what the agent asked, not by versions: a kubelet writes the same pods.
+		if calls := p.calls(mark, "pods"); len(calls) > 0 {
+			return fmt.Sprintf("pods were touched: %v", calls)
 		}
 		if now := kit.Text(p.revisions()); now != revisions {
 			return "revisions " + now + ", were " + revisions
@@ -320,8 +315,7 @@ func TestPeerActive(t *testing.T) {
 		}
 		return ""
 	})
-	p.quiet(2*time.Second, p.here)
-	mark := p.mark()
+	mark := p.Marked()
 	p.Merge("web", `{spec: {replicas: 4}}`)
 	time.Sleep(5 * time.Second)
 	events, err := p.Since(mark, lab.ByUser(kit.User), lab.Writes, func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS })
@@ -376,7 +370,7 @@ updateStrategy: {type: InPlaceIfPossible}`)
 		break
 	}
 	p.allOn(3, "app:v1", 30*time.Second)
-	p.quiet(5*time.Second, lab.On("clonesets/status")) // a status that does not change is not written
+	p.Quiet(5*time.Second, lab.On("clonesets/status")) // a status that does not change is not written
 	p.Merge("web", `{spec: {updateStrategy: {partition: 0}}}`)
 	p.Ready("web", 3, time.Minute)
 }

@@ -32,7 +32,7 @@ func TestM003(t *testing.T) {
 	canary, staging := names[4], names[2]
 	p.Edit(staging, `{metadata: {labels: {tier: staging}}}`)
 	p.Edit(canary, `{metadata: {labels: {tier: canary}}}`)
-	p.known()
+	p.Known()
 	before, r := kit.Identities(p.Pods()), p.Record()
 	p.Image("ranker", "ranker:2024.2")
 	p.Ready("ranker", 3, time.Minute)
@@ -127,14 +127,14 @@ func TestA01(t *testing.T) {
 		}
 		return ""
 	})
-	before, claims, r, mark := kit.Identities(p.Pods()), kit.Text(uids(p)), p.Record(), p.mark()
+	before, claims, r, mark := kit.Identities(p.Pods()), kit.Text(uids(p)), p.Record(), p.Marked()
 	order := map[string]string{}
 	for i, labels := range []string{"{test-key: bar}", "{test-key: foo, some-label-key: a-1}", "{test-key: foo, some-label-key: a-2}"} {
 		name := p.one(func(pod *corev1.Pod) bool { return order[pod.Name] == "" }).Name
 		order[name] = fmt.Sprint(i)
 		p.Edit(name, "{metadata: {labels: "+labels+"}}")
 	}
-	p.known()
+	p.Known()
 	p.Merge("sample-data", `{spec: {updateStrategy: {maxUnavailable: 1}}}`)
 	p.Image("sample-data", "nginx:2")
 	p.Ready("sample-data", 3, time.Minute)
@@ -205,7 +205,7 @@ spec: {selector: {app: %[1]s}, ports: [{port: 6379}]}`, name))
 		return n
 	}
 	p.Eventually(20*time.Second, func() string { return is(10*serving("leader")+serving("follower"), 12) })
-	r, mark := p.Record(), p.mark()
+	r, mark := p.Record(), p.Marked()
 	followers := kit.Identities(p.Pods())
 	p.Image("leader", "redis:v2-slow-start-2s")
 	p.Eventually(20*time.Second, func() string { return is(serving("leader"), 0) })
@@ -218,8 +218,8 @@ spec: {selector: {app: %[1]s}, ports: [{port: 6379}]}`, name))
 	if order := r.Seen().Order; !slices.Equal(order, []string{leader}) {
 		t.Errorf("pods %v were changed, want %s alone", order, leader)
 	}
-	if verbs := p.calls(mark, "pods"); verbs["patch"] != 1 || len(verbs) != 1 {
-		t.Errorf("requests for pods %v, want one patch", verbs)
+	if writes, _, reads := p.Requests(mark, "pods"); writes["patch pods"] != 1 || len(writes) != 1 || reads > 0 {
+		t.Errorf("requests for pods %v and %d reads, want one patch", writes, reads)
 	}
 }
 

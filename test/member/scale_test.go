@@ -15,7 +15,6 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
-	"github.com/underway-dev/underway/test/lab"
 )
 
 func gates(pod *corev1.Pod) []string {
@@ -243,25 +242,15 @@ func TestB069(t *testing.T) {
 	t.Parallel()
 	p := in(t, steady)
 	p.App("web", "app:v1", `replicas: 0`)
-	mark, err := p.Mark()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.observed("web")
+	mark := p.Marked()
 	p.Merge("web", `{spec: {replicas: 5}}`)
 	for i := range 10 {
 		p.Merge("web", fmt.Sprintf(`{metadata: {annotations: {forced: "%d"}}}`, i))
 	}
 	p.Ready("web", 5, time.Minute)
-	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
-	events, err := p.Since(mark, lab.ByUser(kit.User), here, lab.On("pods"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	verbs := map[string]int{}
-	for _, e := range events {
-		verbs[e.Verb]++
-	}
-	if verbs["create"] != 5 || verbs["delete"] != 0 {
+	p.Quiet(2 * time.Second)
+	if verbs := p.calls(mark, "pods"); verbs["create"] != 5 || verbs["delete"] != 0 {
 		t.Errorf("calls %v, want 5 creates", verbs)
 	}
 }

@@ -162,10 +162,7 @@ func TestB091Resize(t *testing.T) {
 		t.Errorf("claims in the status: %s", kit.Text(set.Status.VolumeClaims))
 	}
 
-	versions := map[string]string{}
-	for name, pod := range p.Pods() {
-		versions[name] = pod.ResourceVersion
-	}
+	mark := p.Marked()
 	s.Merge("{spec: {" + strings.TrimSpace(dataOf("3Gi", "")) + "}}")
 	p.Eventually(time.Minute, func() string {
 		if got := p.sizes(); len(got) != 3 || got["data-db-0"] != "3Gi/3Gi" || got["data-db-1"] != "3Gi/3Gi" || got["data-db-2"] != "3Gi/3Gi" {
@@ -174,10 +171,8 @@ func TestB091Resize(t *testing.T) {
 		return ""
 	})
 	after := s.Ready(3, 20*time.Second)
-	for name, pod := range p.Pods() {
-		if pod.ResourceVersion != versions[name] {
-			t.Errorf("%s was touched for a size alone", name)
-		}
+	if writes, _, _ := p.Requests(mark, "pods", "pods/status", "pods/resize"); len(writes) > 0 {
+		t.Errorf("pods were touched for a size alone: %v", writes)
 	}
 	if after.Status.UpdateRevision != set.Status.UpdateRevision || len(p.revisions()) != 2 {
 		t.Errorf("update revision %s, was %s; %d revisions", after.Status.UpdateRevision, set.Status.UpdateRevision, len(p.revisions()))
@@ -191,7 +186,7 @@ func TestRigidClaims(t *testing.T) {
 	p := in(t, steady)
 	s := p.Stateful("db", "app:v1", "replicas: 2\nvolumeClaimUpdateStrategy: {type: OnPodRollingUpdate}"+inPlace+dataOf("1Gi", kit.RigidClass))
 	s.Ready(2, time.Minute)
-	pods, mark := kit.Identities(p.Pods()), p.mark()
+	pods, mark := kit.Identities(p.Pods()), p.Marked()
 	s.Merge("spec:\n  template: {spec: {containers: [{name: main, image: \"app:v2\"}]}}" + strings.ReplaceAll(dataOf("2Gi", kit.RigidClass), "\n", "\n  "))
 	p.Eventually(20*time.Second, func() string {
 		c := s.Condition(appsv1alpha1.ConditionReady)

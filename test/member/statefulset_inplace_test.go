@@ -59,7 +59,7 @@ func TestSetOfFive(t *testing.T) {
 		}
 	}
 	p.hostNames("db", names)
-	pods, claims, r, mark := kit.Identities(p.Pods()), p.claimIDs(), p.Record(), p.mark()
+	pods, claims, r, mark := kit.Identities(p.Pods()), p.claimIDs(), p.Record(), p.Marked()
 	s.Image("app:v2")
 	set := s.Ready(5, time.Minute)
 	p.InPlace(pods, 1)
@@ -90,7 +90,7 @@ func TestSetOfFive(t *testing.T) {
 // idle checks that the agent comes to an end of writing in the namespace.
 func (p place) idle() {
 	p.Helper()
-	p.quiet(4*time.Second, p.here)
+	p.Quiet(4 * time.Second)
 }
 
 // hostNames waits until the endpoints of a headless Service have these host names, which is what its DNS names are made of.
@@ -387,7 +387,7 @@ func TestSetWaitsForItsNames(t *testing.T) {
 		s.Ready(2, time.Minute)
 		claims := p.claimIDs()
 		p.Edit("db-0", `{metadata: {finalizers: [example.test/hangs]}}`)
-		first, mark := p.Pods()["db-0"], p.mark()
+		first, mark := p.Pods()["db-0"], p.Marked()
 		if err := p.Delete(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/kit"
-	"github.com/underway-dev/underway/test/lab"
 )
 
 // TestPodsToDeleteOfAnApplier: a name that a person wrote is taken out when no pod has it, one that a hub (or any server-side
@@ -64,12 +63,7 @@ spec:
 		return ""
 	}
 	p.Eventually(20*time.Second, left)
-	var since lab.Mark
-	p.Eventually(20*time.Second, func() string {
-		since = p.mark()
-		time.Sleep(time.Second)
-		return is(len(p.calls(since, "clonesets")), 0)
-	})
+	since := p.Marked()
 	apply()
 	p.During(3*time.Second, left)
 	if calls := p.calls(since, "clonesets"); calls["patch"] != 0 || calls["update"] != 0 || calls["get"] != 0 {

@@ -105,7 +105,8 @@ func (p place) split(old string, n int, fresh string, m int, within time.Duratio
 	})
 }
 
-// calls counts what the agent asked of a resource of the namespace since a mark, by verb.
+// calls counts what the agent asked of a resource of the namespace since a mark, by verb, and what was refused with it: an
+// exact number is for [kit.Place.Requests], since a conflict with somebody else's write is no fault.
 func (p place) calls(since lab.Mark, resource string) map[string]int {
 	p.Helper()
 	here := func(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
@@ -118,35 +119,6 @@ func (p place) calls(since lab.Mark, resource string) map[string]int {
 		verbs[e.Verb]++
 	}
 	return verbs
-}
-
-// quiet waits until the agent has written nothing that picks for as long as still.
-func (p place) quiet(still time.Duration, picks ...lab.AuditFilter) {
-	p.Helper()
-	mark, since := p.mark(), time.Now()
-	p.Eventually(time.Minute, func() string {
-		events, err := p.Since(mark, append(picks, lab.ByUser(kit.User), lab.Writes)...)
-		if err != nil {
-			p.Fatal(err)
-		}
-		if len(events) > 0 {
-			mark, since = p.mark(), time.Now()
-			return fmt.Sprintf("still at work: %s %s %s", events[0].Verb, events[0].Resource(), events[0].ObjectRef.Name)
-		}
-		if time.Since(since) < still {
-			return "quiet, but not for long"
-		}
-		return ""
-	})
-}
-
-// here picks what is in the namespace.
-func (p place) here(e lab.AuditEvent) bool { return e.ObjectRef.Namespace == p.NS }
-
-// known gives the agent time to hear of labels that a test put on pods: a change of the workload comes by another watch.
-func (p place) known() {
-	p.Helper()
-	time.Sleep(3 * time.Second)
 }
 
 // inForce waits until a quota refuses an object that is too much for it: the API server hears of quotas in its own time.
@@ -170,6 +142,7 @@ func overCPU() client.Object {
 	}}}}
 }
 
+// mark is the end of the audit log as it is; [kit.Place.Marked] waits first until nothing is on the way there.
 func (p place) mark() lab.Mark {
 	p.Helper()
 	mark, err := p.Mark()
