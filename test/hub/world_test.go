@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds every wait; nothing is measured by it.
-const patience = 4 * time.Minute
+const patience = 6 * time.Minute
 
 // hubUser is the account that join makes for the hub on a member.
 const hubUser = "system:serviceaccount:" + appsv1alpha1.SystemNamespace + ":underway-hub"

@@ -33,9 +33,6 @@ import (
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// patience bounds every wait; nothing is measured by it.
-const patience = 3 * time.Minute
-
 // shop is where the workloads are, on the hub and on the members.
 const shop = "shop"
 
@@ -247,26 +244,37 @@ func (l *living) pods(c client.Client, app string, n int) []string {
 	return out
 }
 
-// orphans checks that the Deployments and CloneSets of an app are there, marked, and nobody's.
+// orphans waits until the Deployments and CloneSets of an app are there, marked, and nobody's.
 func (l *living) orphans(c client.Client, list client.ObjectList, app string) {
 	l.Helper()
-	l.must(c.List(l.Context(), list, client.InNamespace(shop), client.MatchingLabels{"app": app}))
-	items, err := meta.ExtractList(list)
-	l.must(err)
-	if len(items) == 0 {
-		l.Errorf("no %T of %s", list, app)
-	}
-	for _, item := range items {
-		o, err := meta.Accessor(item)
-		l.must(err)
-		if _, marked := o.GetAnnotations()[appsv1alpha1.AnnotationOrphaned]; !marked || len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil {
-			l.Errorf("%T %s: annotations %v, owners %v, deleted %v", list, o.GetName(), o.GetAnnotations(), o.GetOwnerReferences(), o.GetDeletionTimestamp())
+	l.eventually(fmt.Sprintf("%T of %s are let go", list, app), func() string {
+		if err := c.List(l.Context(), list, client.InNamespace(shop), client.MatchingLabels{"app": app}); err != nil {
+			return err.Error()
 		}
-	}
+		items, err := meta.ExtractList(list)
+		l.must(err)
+		for _, item := range items {
+			o, err := meta.Accessor(item)
+			l.must(err)
+			if _, marked := o.GetAnnotations()[appsv1alpha1.AnnotationOrphaned]; !marked || len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil {
+				return fmt.Sprintf("%s: annotations %v, owners %v, deleted %v", o.GetName(), o.GetAnnotations(), o.GetOwnerReferences(), o.GetDeletionTimestamp())
+			}
+		}
+		if len(items) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
 }
 
-// leftOnlyCRDs checks that nothing of ours is left on a cluster but the namespace and these CRDs.
+// leftOnlyCRDs waits until nothing of ours is left on a cluster but the namespace and these CRDs.
 func (l *living) leftOnlyCRDs(c client.Client, crds ...string) {
+	l.Helper()
+	l.eventually("nothing of ours is left", func() string { return l.left(c, crds) })
+}
+
+// left names what of ours is left on a cluster beside the namespace and these CRDs, or is not.
+func (l *living) left(c client.Client, crds []string) string {
 	l.Helper()
 	var got []string
 	for name := range versions(l.T, c) {
@@ -279,7 +287,7 @@ func (l *living) leftOnlyCRDs(c client.Client, crds ...string) {
 	}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		l.Errorf("left with our label are\n%v\nwant\n%v", got, want)
+		return fmt.Sprintf("with our label are\n%v\nwant\n%v", got, want)
 	}
 	// What has not our label but is made by us in our namespace.
 	for _, list := range []client.ObjectList{&corev1.SecretList{}, &corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &corev1.ServiceAccountList{}, &coordinationv1.LeaseList{}} {
@@ -290,8 +298,9 @@ func (l *living) leftOnlyCRDs(c client.Client, crds ...string) {
 			o, err := meta.Accessor(item)
 			l.must(err)
 			if name := o.GetName(); name != "kube-root-ca.crt" && name != "default" && name != "underway-member" {
-				l.Errorf("left in %s: %T %s", appsv1alpha1.SystemNamespace, item, name)
+				return fmt.Sprintf("in %s is %T %s", appsv1alpha1.SystemNamespace, item, name)
 			}
 		}
 	}
+	return ""
 }

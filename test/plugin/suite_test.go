@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -165,7 +166,23 @@ func admin(t *testing.T, c *lab.Cluster) client.Client {
 	return cl
 }
 
-// versions are the resourceVersions of everything with our label.
+// patience bounds every wait; nothing is measured by it.
+const patience = 5 * time.Minute
+
+// soon waits until check says nothing.
+func soon(t *testing.T, what string, check func() string) {
+	t.Helper()
+	last := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if last = check(); last == "" {
+			return
+		}
+	}
+	t.Fatalf("%s: %s", what, last)
+}
+
+// versions are all that anybody wants of everything with our label. Not resourceVersions: controllers of Kubernetes and a hub
+// that runs write what they see into status when they see it.
 func versions(t *testing.T, c client.Client) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -188,10 +205,24 @@ func versions(t *testing.T, c client.Client) map[string]string {
 		}
 		for i := range list.Items {
 			u := &list.Items[i]
-			out[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = u.GetResourceVersion()
+			out[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = wanted(t, u)
 		}
 	}
 	return out
+}
+
+// wanted is an object without what is only seen of it.
+func wanted(t *testing.T, u *unstructured.Unstructured) string {
+	t.Helper()
+	u = u.DeepCopy()
+	delete(u.Object, "status")
+	u.SetManagedFields(nil)
+	u.SetResourceVersion("")
+	raw, err := u.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 func namespace(t *testing.T, c client.Client, name string) {
@@ -201,8 +232,19 @@ func namespace(t *testing.T, c client.Client, name string) {
 	}
 }
 
-// may asks the API server whether the account of the credential may do this.
-func may(t *testing.T, c client.Client, verb, resource, ns string) bool {
+// may checks what the API server says of whether the account of the credential may do this. It hears of roles and bindings in
+// its own time, so another answer is asked for again.
+func may(t *testing.T, c client.Client, verb, resource, ns string, want bool) {
+	t.Helper()
+	soon(t, fmt.Sprintf("may it %s %s in %q: want %t", verb, resource, ns, want), func() string {
+		if got := allowed(t, c, verb, resource, ns); got != want {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+}
+
+func allowed(t *testing.T, c client.Client, verb, resource, ns string) bool {
 	t.Helper()
 	group, name, _ := strings.Cut(resource, "/")
 	if name == "" {

@@ -33,7 +33,7 @@ import (
 
 const (
 	// patience is how long something that must happen may take on a busy machine.
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	east     = "east"
 	shop     = "shop"
 	account  = "system:serviceaccount:underway-system:"
