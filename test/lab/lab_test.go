@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 const gate = corev1.PodConditionType("InPlaceUpdateReady")
@@ -37,6 +38,7 @@ func TestFleet(t *testing.T) {
 	m := fleet.Member("member-1")
 	t.Run("pods", func(t *testing.T) { testPods(t, m) })
 	t.Run("resize", func(t *testing.T) { testResize(t, m) })
+	t.Run("late delete", func(t *testing.T) { testLateDelete(t, m) })
 	t.Run("faults", func(t *testing.T) { testFaults(t, m) })
 	t.Run("credentials and links", func(t *testing.T) { testLink(t, m) })
 	t.Run("links to others", func(t *testing.T) { testPoint(t, m, fleet.Member("member-2")) })
@@ -204,6 +206,27 @@ func testResize(t *testing.T, c *Cluster) {
 		}
 		return nil
 	})
+}
+
+// testLateDelete: what a simulated node ends by a name that another pod has by now ends nobody.
+func testLateDelete(t *testing.T, c *Cluster) {
+	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
+	as := c.RESTConfig()
+	as.Impersonate = rest.ImpersonationConfig{UserName: kwokUser, Groups: []string{"system:masters"}}
+	node := kubernetes.NewForConfigOrDie(as)
+	pod := testPod("late", "web:v1", "")
+	made, err := client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, client, pod.Name, nil, ready(corev1.ConditionTrue))
+	err = node.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0))
+	if err == nil || !strings.Contains(err.Error(), onlyTheEnding) {
+		t.Errorf("a node ended a pod that nobody had deleted: %v", err)
+	}
+	if now, err := client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || now.UID != made.UID {
+		t.Errorf("the pod is not there: %v", err)
+	}
 }
 
 // testGate sets the gate and sees the pod get ready with the gate's condition kept.

@@ -26,6 +26,11 @@ func (c *Cluster) createNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.state.Nodes > 0 {
+		if err := c.guardPods(ctx, client); err != nil {
+			return err
+		}
+	}
 	for i := range c.state.Nodes {
 		_, err := client.CoreV1().Nodes().Create(ctx, c.node(i), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
