@@ -3,6 +3,7 @@
 package propagation
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func TestAClonedHubStopsBoth(t *testing.T) {
 	b.stop()
 	a.members.ClearTwoHubs()
 	a.box.Resume()
-	a.settle(t, a.item(t, "beta", ns, some("web:2", 2)), outbox.StateDone)
+	a.done(t, a.item(t, "beta", ns, some("web:2", 2)))
 	time.Sleep(3 * time.Second)
 	if v, _ := a.members.View("beta"); v.TwoHubs || len(a.box.Stopped()) != 0 {
 		t.Errorf("after the clone was ended: %+v", v)
@@ -157,7 +158,7 @@ func TestAPausedMemberDelaysOnlyItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.await(t, "gamma", "ready again", func(v clusters.View) bool { return v.State == clusters.StateReady })
-	h.settle(t, gamma, outbox.StateDone)
+	h.done(t, gamma)
 	if got := image(t, read(t, "gamma", gamma)); got != "web:2" {
 		t.Errorf("gamma runs %s", got)
 	}
@@ -223,7 +224,7 @@ func TestARestoredStoreIsReadAnew(t *testing.T) {
 		makeNamespace(t, "delta", "filler")
 		_ = kube(t, "delta").CoreV1().Namespaces().Delete(t.Context(), "filler", metav1.DeleteOptions{})
 	}
-	time.Sleep(3 * time.Second)
+	h.looked(t, "delta")
 	before, _ := h.members.View("delta")
 	if err := fleet.Cluster("delta").Restore(t.Context(), backup); err != nil {
 		t.Fatal(err)
@@ -233,6 +234,17 @@ func TestARestoredStoreIsReadAnew(t *testing.T) {
 		got := image(t, read(t, "delta", i))
 		return got == "web:2", got
 	})
+}
+
+// looked waits until the hub has looked at a member as it is now: of two looks that it ends from here on, the second began here.
+func (h *hub) looked(t *testing.T, name string) {
+	t.Helper()
+	for since := range 2 {
+		before, _ := h.members.View(name)
+		h.await(t, name, fmt.Sprintf("looked at, %d", since+1), func(v clusters.View) bool {
+			return v.Reachable && v.LastHeard.After(before.LastHeard)
+		})
+	}
 }
 
 // TestAReplacedMemberGetsNothing is another cluster under the same name, address and credential.

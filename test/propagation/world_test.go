@@ -44,7 +44,7 @@ import (
 )
 
 // patience is how long something that must happen may take on a busy machine.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 var (
 	fleet *lab.Fleet
@@ -243,6 +243,12 @@ func carriedBy(uid types.UID) string {
 func (h *hub) apply(t *testing.T, i outbox.Item) outbox.Outcome {
 	t.Helper()
 	h.box.Post(i)
+	return h.done(t, i)
+}
+
+// done waits until just this plan is carried out: Done may be the outcome of the one before.
+func (h *hub) done(t *testing.T, i outbox.Item) outbox.Outcome {
+	t.Helper()
 	var got outbox.Outcome
 	eventually(t, "the plan is carried out", func() (bool, string) {
 		got, _ = h.box.Outcome(i.Key())
