@@ -26,6 +26,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
 
 PODS ?= 24
+SEEDS ?= 100000
 KEEP ?=
 
 ##@ Use
@@ -77,10 +78,18 @@ measure: ## Recreate against in place on a real node, 20 pods each, as a table (
 	MEASURE=1 go test -tags lab -count 1 -timeout 20m -v -run TestMeasure ./test/node
 
 .PHONY: test-long
-test-long: ## 100,000 seeds; 2,000 pods of one CloneSet while its agent is killed; 2,000 pods over 20 members; 1,000 members nearly all dead.
-	UNDERWAY_SEEDS=100000 go test -count 1 -timeout 180m ./inplace/... ./hub/... ./member/...
-	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run 'TestTwoThousandPods|TestAThousandMembersNearlyAllDead|TestTwentyMembers' ./test/long
+test-long: ## All four parts of the long tier one after the other, whichever fails; hours (docs/figures.md).
+	go run ./test/lab/cmd/lab build
+	@$(MAKE) --no-print-directory -k -j1 test-long-seeds test-long-fleets test-long-hub test-long-demo
+
+.PHONY: test-long-seeds test-long-fleets test-long-hub test-long-demo
+test-long-seeds: ## SEEDS=100000 random stories of each planner, with the rest of the time said; the result is in out/seeds.md.
+	go run ./test/long/cmd/seeds -seeds $(SEEDS)
+test-long-fleets: ## 2,000 pods while the agent is killed; 1,000 members nearly all dead; one change over 20 members.
+	LONG=1 go test -tags lab -count 1 -timeout 90m -v -run 'TestTwoThousandPods|TestAThousandMembersNearlyAllDead|TestTwentyMembers' ./test/long
+test-long-hub: ## 20 restarts of the hub, a leader that sleeps, two copies of one hub.
 	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run TestLong ./test/hub
+test-long-demo: ## 2,000 pods over 20 members, proven pod by pod.
 	MEMBERS=20 PODS=2000 go run ./test/demo
 
 ##@ Change

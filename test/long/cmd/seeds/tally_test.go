@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEverySeedIsToldOnce: whatever fails on the way and wherever slices end, each seed is told once; the slices of a suite of
+// rapid that fails are told but for the rest of the slice.
+func TestEverySeedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	list := tallies([]suite{{pkg: "a", each: 1}, {pkg: "b", each: 20}}, 100, 1000)
+	told := map[string]map[uint64]int{"a": {}, "b": {}}
+	for n := range 1000 {
+		s := next(list)
+		if s == nil {
+			break
+		}
+		r := result{at: s.take(), took: time.Duration(n) * time.Second}
+		to := r.at.to
+		if bad := uint64(333); s.pkg == "a" && r.at.from <= bad && bad < to {
+			r.failed, r.seed, r.said, to = true, bad, true, bad+1
+		}
+		for seed := r.at.from; seed < to; seed++ {
+			told[s.pkg][seed]++
+		}
+		s.done(r)
+	}
+	for pkg, want := range map[string]span{"a": {100, 1100}, "b": {5, 55}} {
+		for seed := want.from; seed < want.to; seed++ {
+			if told[pkg][seed] != 1 {
+				t.Errorf("seed %d of %s was told %d times", seed, pkg, told[pkg][seed])
+			}
+		}
+		if n := len(told[pkg]); n != int(want.len()) {
+			t.Errorf("%d seeds of %s, want %d", n, pkg, want.len())
+		}
+	}
+	if a, b := list[0], list[1]; a.told != 1000 || b.told != 50 || len(a.failures) != 1 || a.failures[0].again != "UNDERWAY_SEED=333 go test ./a -run '^()$'" {
+		t.Errorf("told %d and %d, failed %v", a.told, b.told, a.failures)
+	}
+}
+
+// TestAllComeAlongTogether: at any time no suite is further than a slice ahead of the others.
+func TestAllComeAlongTogether(t *testing.T) {
+	t.Parallel()
+	list := tallies([]suite{{pkg: "quick", each: 1}, {pkg: "slow", each: 1}}, 0, 100_000)
+	for range 200 {
+		s := next(list)
+		at := s.take()
+		took := time.Duration(at.len()) * time.Millisecond
+		if s.pkg == "slow" {
+			took *= 100
+		}
+		s.done(result{at: at, took: took})
+		if s.pkg == "slow" && took > 2*slice {
+			t.Fatalf("a slice took %s", took)
+		}
+	}
+	quick, slow := list[0].told, list[1].told
+	if quick < slow || quick > slow+40_000 || slow < 1000 {
+		t.Errorf("told %d and %d", quick, slow)
+	}
+}
+
+func TestASuiteThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
+	t.Parallel()
+	list := tallies([]suite{{pkg: "a", each: 1}}, 0, 1000)
+	for n := range enough {
+		s := next(list)
+		if s == nil {
+			t.Fatalf("given up after %d", n)
+		}
+		at := s.take()
+		s.done(result{at: at, failed: true, seed: at.from, said: true})
+	}
+	if s := next(list); s != nil {
+		t.Errorf("%d are left", s.rest())
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		suite  suite
+		output string
+		err    error
+		failed bool
+		again  string
+	}{
+		"well":                {suite{pkg: "a", tests: "T"}, "PASS", nil, false, ""},
+		"no test is no proof": {suite{pkg: "a", tests: "T"}, "testing: warning: no tests to run\nPASS", nil, true, "UNDERWAY_FROM=10 UNDERWAY_SEEDS=10 go test ./a -run '^(T)$'"},
+		"a seed":              {suite{pkg: "a", tests: "T"}, "--- FAIL: T\n  x_test.go:3: seed 12: it grew", errors.New("1"), true, "UNDERWAY_SEED=12 go test ./a -run '^(T)$'"},
+		"a panic":             {suite{pkg: "a", tests: "T"}, "panic: nil", errors.New("2"), true, "UNDERWAY_FROM=10 UNDERWAY_SEEDS=10 go test ./a -run '^(T)$'"},
+		"rapid": {
+			suite{pkg: "a", tests: "T", rapid: true}, `specify -run="T" -rapid.seed=99`, errors.New("1"), true,
+			"go test ./a -run '^(T)$' -rapid.seed=99",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := span{10, 20}
+			got := judge(tc.suite, at, tc.output, tc.err)
+			if got.failed != tc.failed {
+				t.Fatalf("failed %v", got.failed)
+			}
+			if again := tc.suite.again(at, got.seed, got.said); tc.failed && again != tc.again {
+				t.Errorf("again by %q, want %q", again, tc.again)
+			}
+		})
+	}
+}
+
+// TestRun: a test that fails for one seed does not keep the others from being told, nor the other suite.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := `#!/bin/sh
+[ "$GOMAXPROCS" = 1 ] || exit 9
+echo "$UNDERWAY_FROM $UNDERWAY_SEEDS" >>told
+if [ $UNDERWAY_FROM -le 13 ] && [ $((UNDERWAY_FROM + UNDERWAY_SEEDS)) -gt 13 ]; then echo "seed 13: bad"; exit 1; fi
+`
+	for _, pkg := range []string{"good", "bad"} {
+		if err := os.MkdirAll(filepath.Join(dir, pkg), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := script
+		if pkg == "good" {
+			text = strings.ReplaceAll(script, "exit 1;", "exit 0;")
+		}
+		if err := os.WriteFile(filepath.Join(dir, pkg+".test"), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	r := &runner{
+		out: &out, root: dir, bin: dir, procs: 2, began: time.Now(),
+		list: tallies([]suite{{pkg: "good", tests: "T", each: 1}, {pkg: "bad", tests: "T", each: 1}}, 0, 50),
+	}
+	err := r.tellAll(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "1 stories failed") {
+		t.Errorf("error %v", err)
+	}
+	written, _ := os.ReadFile(filepath.Join(dir, "out", "seeds.md"))
+	for _, want := range []string{"| good: T | 50 | 50 |", "| bad: T | 50 | 50 |", "failed: UNDERWAY_SEED=13 go test ./bad -run '^(T)$'"} {
+		if !strings.Contains(out.String(), want) || !strings.Contains(string(written), want) {
+			t.Errorf("no %q in\n%s\nor\n%s", want, out.String(), written)
+		}
+	}
+}
