@@ -32,7 +32,7 @@ KEEP ?=
 ##@ Use
 .PHONY: help
 help: ## This list.
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## One release through three real clusters, in place. PODS=600 for a big one, KEEP=1 leaves the fleet up.
@@ -90,7 +90,7 @@ test-long-fleets: ## 2,000 pods while the agent is killed; 1,000 members nearly 
 test-long-hub: ## 20 restarts of the hub, a leader that sleeps, two copies of one hub.
 	LONG=1 go test -tags lab -count 1 -timeout 60m -v -run TestLong ./test/hub
 test-long-demo: ## 2,000 pods over 20 members, proven pod by pod.
-	MEMBERS=20 PODS=2000 go run ./test/demo
+	MEMBERS=20 PODS=2000 REQUESTS=1 go run ./test/demo
 
 ##@ Change
 .PHONY: generate

@@ -42,7 +42,9 @@ type demo struct {
 	hub     client.Client
 	members []*member
 	live    *screenOf
-	report  *report
+	// marks are the ends of the audit logs before the release, by cluster.
+	marks  map[string]lab.Mark
+	report *report
 }
 
 func newDemo(opts options, out io.Writer) *demo {

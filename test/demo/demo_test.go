@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -235,8 +236,12 @@ func TestTheFileIsWhatIsApplied(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Setenv("PODS", "600")
 	t.Setenv("KEEP", "1")
+	t.Setenv("REQUESTS", "false")
 	o, err := readOptions(nil)
-	if err != nil || o.pods != 600 || o.members != 3 || !o.keep {
+	if err != nil || o.pods != 600 || o.members != 3 || !o.keep || o.requests || o.patience != 10*time.Minute {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if o, err = readOptions([]string{"-members", "20", "-pods", "2000", "-requests"}); err != nil || !o.requests || o.patience < 25*time.Minute {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	for _, bad := range [][]string{{"-pods", "8"}, {"-pods", "4000"}, {"-members", "0"}} {
@@ -247,5 +252,18 @@ func TestOptions(t *testing.T) {
 	t.Setenv("PODS", "many")
 	if _, err := readOptions(nil); err == nil {
 		t.Error("PODS=many should be refused")
+	}
+}
+
+func TestRequestsAreSaidMostFirst(t *testing.T) {
+	t.Parallel()
+	r := &requestReport{Agents: map[string]int{"get pods": 1, "patch pods": 30, "create events": 9}, PerPod: 1.6, HubToHub: map[string]int{"watch namespaces": 2}}
+	want := []string{
+		"agents to their members: 40, 1.60 per pod: 30 patch pods, 9 create events, 1 get pods",
+		"hub to members: 0: ",
+		"hub to its own API server: 2: 2 watch namespaces",
+	}
+	if diff := cmp.Diff(want, r.lines()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -34,7 +34,7 @@ const nodesPerMember = 3
 func (d *demo) start(ctx context.Context) error {
 	defer d.chapter("fleet", "start the fleet")()
 	opts := lab.Options{
-		MemberNames: d.names, Nodes: nodesPerMember, Log: d.out,
+		MemberNames: d.names, Nodes: nodesPerMember, Audit: d.opts.requests, Log: d.out,
 		Source: filepath.Join(d.opts.root, "test", "lab", "binaries"),
 	}
 	if d.opts.keep {
@@ -82,7 +82,11 @@ func (d *demo) install(ctx context.Context) error {
 		if err := d.underway(ctx, "join", m.name, "--kubeconfig", kubeconfig, "--all-namespaces", "--no-agent"); err != nil {
 			return err
 		}
-		if err := d.process("underway-member-"+m.name, "underway-member", kubeconfig); err != nil {
+		agents, err := d.kubeconfigOf(d.fleet.Member(m.name), agentUser)
+		if err != nil {
+			return err
+		}
+		if err := d.process("underway-member-"+m.name, "underway-member", agents); err != nil {
 			return err
 		}
 	}
@@ -90,7 +94,11 @@ func (d *demo) install(ctx context.Context) error {
 	if err := d.agentsLead(ctx); err != nil {
 		return err
 	}
-	if err := d.process("underway-hub", "underway-hub", d.fleet.Hub().Kubeconfig()); err != nil {
+	hubs, err := d.kubeconfigOf(d.fleet.Hub(), hubUser)
+	if err != nil {
+		return err
+	}
+	if err := d.process("underway-hub", "underway-hub", hubs); err != nil {
 		return err
 	}
 	if err := d.membersReady(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -16,6 +17,8 @@ const canaryPods = 2
 type options struct {
 	pods, members int
 	keep          bool
+	// requests: count what hub and agents ask of API servers.
+	requests bool
 	// patience is how long one step may take.
 	patience time.Duration
 	root     string
@@ -32,11 +35,11 @@ func readOptions(args []string) (options, error) {
 	if err != nil {
 		return o, err
 	}
-	keep := os.Getenv("KEEP")
 	fs.IntVar(&o.pods, "pods", pods, "pods over all members ($PODS)")
 	fs.IntVar(&o.members, "members", members, "member clusters ($MEMBERS)")
-	fs.BoolVar(&o.keep, "keep", keep != "" && keep != "0" && keep != "false", "leave the fleet up ($KEEP)")
-	fs.DurationVar(&o.patience, "patience", 5*time.Minute, "how long one step may take before it is an error")
+	fs.BoolVar(&o.keep, "keep", set("KEEP"), "leave the fleet up ($KEEP)")
+	fs.BoolVar(&o.requests, "requests", set("REQUESTS"), "count the requests of hub and agents, by audit logs ($REQUESTS)")
+	fs.DurationVar(&o.patience, "patience", 0, "how long one step may take before it is an error (default: 5 minutes, and more for many members and pods)")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -48,8 +51,17 @@ func readOptions(args []string) (options, error) {
 	case o.pods > 3000:
 		return o, fmt.Errorf("PODS=%d: at most 3000", o.pods)
 	}
+	if o.patience == 0 {
+		// All of them share the processors of this machine.
+		o.patience = 5*time.Minute + time.Duration(o.members-3)*30*time.Second + time.Duration(o.pods)*500*time.Millisecond
+	}
 	o.root, err = repository()
 	return o, err
+}
+
+// set says whether a variable is set to anything but no.
+func set(variable string) bool {
+	return !slices.Contains([]string{"", "0", "false"}, os.Getenv(variable))
 }
 
 func number(variable string, fallback int) (int, error) {

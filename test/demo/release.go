@@ -108,6 +108,9 @@ func (d *demo) apply(ctx context.Context) error {
 // release changes the image with everything held, proves that nothing moves, and then makes the steps.
 func (d *demo) release(ctx context.Context) error {
 	defer d.chapter("release", fmt.Sprintf("release %s -> %s", oldImage, newImage))()
+	if err := d.mark(); err != nil {
+		return err
+	}
 	if err := d.hold(ctx); err != nil {
 		return fmt.Errorf("with everything held: %w", err)
 	}

@@ -21,6 +21,7 @@ type report struct {
 	Steps []stepReport `json:"steps"`
 	// Held is what was seen with the image changed and nothing granted.
 	Held      *stepReport        `json:"held,omitempty"`
+	Requests  *requestReport     `json:"requests,omitempty"`
 	Versions  versions           `json:"versions"`
 	StartedAt time.Time          `json:"startedAt"`
 	Seconds   float64            `json:"seconds"`
@@ -97,6 +98,9 @@ func (d *demo) prove(ctx context.Context) error {
 	}
 	result, wrong := compare(d.report.before, after, newImage)
 	d.report.proof = result
+	if err := d.count(); err != nil {
+		return err
+	}
 	d.report.Versions.Underway = d.version(ctx)
 	d.report.Seconds = seconds(time.Since(d.began))
 	if err := errors.Join(d.table(after), d.write()); err != nil {
@@ -149,7 +153,14 @@ func (d *demo) table(after sight) error {
 	if _, err := w.Write([]byte(lines.String())); err != nil {
 		return err
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || d.report.Requests == nil {
+		return err
+	}
+	d.say("\nrequests during the release")
+	for _, line := range d.report.Requests.lines() {
+		d.say("%s", line)
+	}
+	return nil
 }
 
 // one is the sight of one member.
