@@ -151,7 +151,7 @@ func (p *pass) existing(pl *place) {
 	case !pl.held && pl.none():
 		// A child without pods finishes a template at once, and pods that it gets later have no old revision to hold. So
 		// one that is just being scaled to 0 does not get the template either.
-		p.holdChild(pl)
+		p.rest(pl)
 		pl.proven, pl.done = c.Report.Fresh, c.Report.Fresh && pl.empty()
 		if !p.delivered(pl, pl.childTarget()) {
 			pl.say(stateCurrent, "it is to have no pods; it gets the template when the release is finished")
@@ -196,6 +196,27 @@ func (p *pass) holdChild(pl *place) {
 	p.push(pl, pl.child, r, render.Partition{Hold: true}, "nothing is granted: "+pl.why)
 	p.judge(pl)
 }
+
+// rest re-applies what a child holds that is to have no pods and gets the template when the release is finished. One that
+// has the completed template unheld is left so: a hold beside it would protect nothing, and be a second write of a release.
+func (p *pass) rest(pl *place) {
+	r, ok := p.heldTemplate(pl, pl.child)
+	done, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present)
+	if !ok || err != nil || !done.same(r) || !carries(pl.child, r) || holdsBack(pl.child) {
+		p.holdChild(pl)
+		return
+	}
+	p.push(pl, pl.child, r, render.Partition{Value: intstr.FromInt32(0)}, "it has no pods, and the template comes when the release is finished")
+	p.judge(pl)
+}
+
+// carries is true for a child that was sent a template last.
+func carries(c *Child, r rendered) bool {
+	return c.Report.SubsetRevision == r.revision && c.Report.Kind == r.kind()
+}
+
+// holdsBack is true for a child whose partition keeps pods, or would keep those that it gets.
+func holdsBack(c *Child) bool { return c.Report.Partition != "" && c.Report.Partition != "0" }
 
 // goesOn re-applies what the child holds, with what it was granted of that: the template after it is refused.
 func (p *pass) goesOn(pl *place) {
@@ -314,12 +335,12 @@ func (p *pass) seen(pl *place) {
 		return
 	}
 	e.Revision = r.SubsetRevision
-	e.Replicas, e.ReadyReplicas, e.Report = r.Replicas, r.Ready, r.Workload
+	e.Replicas, e.ReadyReplicas = r.Replicas, r.Ready
 	switch {
 	case r.SubsetRevision != pl.target.revision:
 		e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
 	case r.Fresh:
-		e.UpdatedReplicas, e.UpdatedReadyReplicas = r.Updated, r.UpdatedReady
+		e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = r.Updated, r.UpdatedReady, r.Workload
 	case pl.old.Revision != r.SubsetRevision:
 		e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -169,10 +170,24 @@ func (c *cloneSet) report() feedback.Report {
 		UpdateRevision: c.update, CurrentRevision: c.current, SpecReplicas: new(c.replicas), Replicas: int32(len(c.pods)),
 		Ready: c.ready, Available: c.ready, PodsUnknown: !c.kind.NeedsAgent, ScaledBy: slices.Clone(c.scaledBy), Intent: c.intent, Orphaned: c.orphaned,
 	}
+	r.Partition = c.partition()
 	r.Updated = c.count(c.update)
 	r.UpdatedReady = min(r.Updated, c.ready)
 	r.Workload = &appsv1alpha1.WorkloadReport{UpdatedInPlace: r.Updated}
 	return r
+}
+
+// partition is the child's, as feedback reads it.
+func (c *cloneSet) partition() string {
+	switch {
+	case c.kind.Hold == render.HoldWhole:
+		return ""
+	case c.part.Hold && render.PodNames(c.kind) == render.NamesOrdinal:
+		return strconv.Itoa(render.HoldOrdinal)
+	case c.part.Hold:
+		return render.HoldPercent
+	}
+	return c.part.Value.String()
 }
 
 func (c *cloneSet) key() string { return KindName(c.kind) + "/" + c.name }
