@@ -47,9 +47,10 @@ type acted struct {
 func (r *Reconciler) decide(seen *observation) inplace.Decision {
 	in := seen.wanted.Intent
 	in.Where = klog.KObj(seen.obj).String()
+	lost, lostBy := seen.book.lostAs(in.Update.Name)
 	scaled := r.Kind.Scale(Crowd{
 		Object: seen.obj, Intent: in, Pods: seen.pods, Owner: r.ownerReference(seen.obj), Namespace: seen.obj.GetNamespace(),
-		Taken: seen.book.taken, Others: seen.others, Stays: seen.stays(), Lost: seen.book.lost, LostBy: seen.book.lostBy, Claims: seen.claims, Nodes: seen.nodes,
+		Taken: seen.book.taken, Others: seen.others, Stays: seen.stays(), Lost: lost, LostBy: lostBy, Claims: seen.claims, Nodes: seen.nodes,
 		Volumes: seen.volumes, Expandable: seen.expandable,
 		Refused: seen.book.refusedFor(seen.obj.GetGeneration()), Now: seen.now,
 	})

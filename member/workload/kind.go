@@ -121,7 +121,8 @@ type Crowd struct {
 	Others map[string]bool
 	// Stays are the names to be struck out of the spec that somebody applies, so that they stay.
 	Stays []string
-	// Lost are the revisions of pods that went away and are not replaced yet.
+	// Lost are the revisions that pods replace which went away and are not replaced yet: their own, or of one that a release had
+	// recreated the revision that it came from.
 	Lost []string
 	// LostBy are the same of a Named kind, by the pods' names.
 	LostBy map[string]string

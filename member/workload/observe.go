@@ -125,13 +125,13 @@ func (s *observation) recall(missing int) {
 			older--
 		}
 	}
-	for _, revision := range s.book.lost {
-		if revision != in.Update.Name {
+	for _, lost := range s.book.lost {
+		if lost.revision != in.Update.Name {
 			older--
 		}
 	}
 	for range min(older, missing-len(s.book.lost)) {
-		s.book.lost = append(s.book.lost, in.Current.Name)
+		s.book.lost = append(s.book.lost, origin{revision: in.Current.Name})
 	}
 }
 

@@ -43,14 +43,14 @@ type book struct {
 	written sameTemplate
 	// planned is the last plan of the history, nil before the first.
 	planned *planned
-	// seen is the revision that each active pod was last proven to run at the last pass, nil before the first.
-	seen map[types.UID]string
+	// seen is what each active pod was at the last pass, nil before the first: its revision is the one it was last proven to run.
+	seen map[types.UID]origin
 	// known are all pods that existed at the last pass, terminating ones too: what the memory of waits is kept for.
 	known map[types.UID]bool
-	// lost are revisions of pods that went away and are not replaced yet; of a Named kind lostBy has them by name, and here
-	// are the revisions of its active pods at the last pass.
-	lost         []string
-	lostBy, here map[string]string
+	// lost are pods that went away and are not replaced yet; of a Named kind lostBy has them by name, and here are its active
+	// pods at the last pass.
+	lost         []origin
+	lostBy, here map[string]origin
 	// relabelled is when a pod was last given labels that it lacked.
 	relabelled map[types.UID]time.Time
 	// progress is how far the release has come.
@@ -200,25 +200,63 @@ func (b *book) settle(podsVersion, objectVersion string) {
 	}
 }
 
+// origin is what a pod came from.
+type origin struct {
+	// revision is what it ran. before is the revision of the pod that it had itself replaced; empty when it had replaced none, or
+	// was changed in place since.
+	revision, before string
+}
+
+func originOf(p *inplace.Pod) origin {
+	o := origin{revision: p.Revision}
+	if p.State == nil {
+		o.before = p.Replaces
+	}
+	return o
+}
+
+// as is the revision that a pod of update replaces. One that a release had recreated, and that is lost for another reason, is
+// passed over: the pod in its place came to be by that release as much as the one before.
+func (o origin) as(update string) string {
+	if o.before != "" && o.revision == update {
+		return o.before
+	}
+	return o.revision
+}
+
+// lostAs are the revisions of the pods that went away and are not replaced yet, as a pod of update replaces them.
+func (b *book) lostAs(update string) (revisions []string, byName map[string]string) {
+	for _, o := range b.lost {
+		revisions = append(revisions, o.as(update))
+	}
+	if b.lostBy != nil {
+		byName = make(map[string]string, len(b.lostBy))
+		for name, o := range b.lostBy {
+			byName[name] = o.as(update)
+		}
+	}
+	return revisions, byName
+}
+
 // follow notes which pods went away since the last pass. missing is how many pods are wanted and not there. A pod on its
 // way to a revision is one of the revision before for as long as it is not proven to have got there.
 func (b *book) follow(pods []inplace.Pod, missing int, proven func(inplace.Pod) bool) (gone []types.UID) {
-	now := make(map[types.UID]string, len(pods))
+	now := make(map[types.UID]origin, len(pods))
 	exists := make(map[types.UID]bool, len(pods))
 	for i := range pods {
 		exists[pods[i].UID] = true
 		if pods[i].Active() {
-			now[pods[i].UID] = pods[i].Revision
-			if was := b.seen[pods[i].UID]; was != "" && was != pods[i].Revision && !proven(pods[i]) {
+			now[pods[i].UID] = originOf(&pods[i])
+			if was := b.seen[pods[i].UID]; was.revision != "" && was.revision != pods[i].Revision && !proven(pods[i]) {
 				now[pods[i].UID] = was
 			}
 		} else if b.seen == nil {
-			b.lost = append(b.lost, pods[i].Revision)
+			b.lost = append(b.lost, originOf(&pods[i]))
 		}
 	}
-	for uid, revision := range b.seen {
+	for uid, was := range b.seen {
 		if _, still := now[uid]; !still {
-			b.lost = append(b.lost, revision)
+			b.lost = append(b.lost, was)
 		}
 	}
 	for uid := range b.known {
@@ -236,9 +274,9 @@ func (b *book) follow(pods []inplace.Pod, missing int, proven func(inplace.Pod) 
 // followNames is follow for pods whose names stay. It comes after it.
 func (b *book) followNames(pods []inplace.Pod, missing int) {
 	was, first := b.here, b.here == nil
-	b.here = make(map[string]string, len(pods))
+	b.here = make(map[string]origin, len(pods))
 	if b.lostBy == nil {
-		b.lostBy = map[string]string{}
+		b.lostBy = map[string]origin{}
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -246,12 +284,12 @@ func (b *book) followNames(pods []inplace.Pod, missing int) {
 			b.here[p.Name] = b.seen[p.UID]
 			delete(b.lostBy, p.Name)
 		} else if first {
-			b.lostBy[p.Name] = p.Revision
+			b.lostBy[p.Name] = originOf(p)
 		}
 	}
-	for name, revision := range was {
+	for name, pod := range was {
 		if _, still := b.here[name]; !still {
-			b.lostBy[name] = revision
+			b.lostBy[name] = pod
 		}
 	}
 	if missing <= 0 {

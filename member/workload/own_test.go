@@ -123,6 +123,41 @@ func TestRefusals(t *testing.T) {
 
 func proven(inplace.Pod) bool { return true }
 
+func revisions(b *book) []string       { all, _ := b.lostAs("none"); return all }
+func byName(b *book) map[string]string { _, all := b.lostAs("none"); return all }
+
+// TestB085ALostPodOfARelease: a pod that a release recreated, and that its node lost, is replaced as what it came from; so the
+// release counts all its pods. Not after it was changed in place, nor when its revision is not the one asked for any more.
+func TestB085ALostPodOfARelease(t *testing.T) {
+	t.Parallel()
+	recreated := inplace.Pod{Ref: inplace.Ref{Name: "web-0", UID: "a"}, Phase: inplace.PhaseRunning, Revision: "new", Replaces: "old"}
+	moved := recreated
+	moved.State = &inplace.State{Revision: "new"}
+	for name, tc := range map[string]struct {
+		pod          inplace.Pod
+		update, want string
+	}{
+		"lost in its release":         {recreated, "new", "old"},
+		"changed in place since":      {moved, "new", "new"},
+		"the template went back":      {recreated, "old", "new"},
+		"the next release":            {recreated, "newer", "new"},
+		"made by scaling, not by one": {inplace.Pod{Ref: recreated.Ref, Phase: recreated.Phase, Revision: "new"}, "new", "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := page()
+			for _, look := range [][]inplace.Pod{{tc.pod}, nil} {
+				b.follow(look, 1-len(look), proven)
+				b.followNames(look, 1-len(look))
+			}
+			lost, lostBy := b.lostAs(tc.update)
+			if len(lost) != 1 || lost[0] != tc.want || lostBy["web-0"] != tc.want {
+				t.Errorf("replaced as %v, %v; want %s", lost, lostBy, tc.want)
+			}
+		})
+	}
+}
+
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	pod := func(uid types.UID, revision string, phase inplace.Phase) inplace.Pod {
@@ -132,12 +167,12 @@ func TestLostPods(t *testing.T) {
 	b := page()
 	b.follow([]inplace.Pod{pod("a", "old", running), pod("b", "new", running)}, 0, proven)
 	gone := b.follow([]inplace.Pod{pod("b", "new", running)}, 1, proven)
-	if diff := cmp.Diff([]string{"old"}, b.lost); diff != "" || len(gone) != 1 || gone[0] != "a" {
+	if diff := cmp.Diff([]string{"old"}, revisions(b)); diff != "" || len(gone) != 1 || gone[0] != "a" {
 		t.Errorf("lost %v, gone %v", b.lost, gone)
 	}
 	b.replaced(1)
 	b.follow([]inplace.Pod{pod("b", "new", terminating), pod("c", "new", running)}, 1, proven)
-	if diff := cmp.Diff([]string{"new"}, b.lost); diff != "" {
+	if diff := cmp.Diff([]string{"new"}, revisions(b)); diff != "" {
 		t.Error(diff)
 	}
 	// One that was asked to run the new revision and did not get there is replaced as one of the old.
@@ -147,7 +182,7 @@ func TestLostPods(t *testing.T) {
 		moving.follow([]inplace.Pod{pod("a", "new", running)}, 0, func(inplace.Pod) bool { return false })
 	}
 	moving.follow(nil, 1, proven)
-	if diff := cmp.Diff([]string{"old"}, moving.lost); diff != "" {
+	if diff := cmp.Diff([]string{"old"}, revisions(moving)); diff != "" {
 		t.Error(diff)
 	}
 	// A scale-in: nothing is missing, so nothing is to be replaced.
@@ -157,7 +192,7 @@ func TestLostPods(t *testing.T) {
 	}
 	fresh := page()
 	fresh.follow([]inplace.Pod{pod("a", "old", terminating), pod("b", "new", running)}, 1, proven)
-	if diff := cmp.Diff([]string{"old"}, fresh.lost); diff != "" {
+	if diff := cmp.Diff([]string{"old"}, revisions(fresh)); diff != "" {
 		t.Error("a restart sees the terminating ones: " + diff)
 	}
 }
@@ -188,15 +223,15 @@ func TestLostPodsByName(t *testing.T) {
 		b.followNames(pods, missing)
 	}
 	look(1, pod("web-0", "a", "old", inplace.PhaseRunning), pod("web-1", "b", "old", inplace.PhaseRunning), pod("web-2", "c", "older", inplace.PhaseTerminating))
-	if diff := cmp.Diff(map[string]string{"web-2": "older"}, b.lostBy); diff != "" {
+	if diff := cmp.Diff(map[string]string{"web-2": "older"}, byName(b)); diff != "" {
 		t.Error(diff)
 	}
 	look(2, pod("web-0", "a", "old", inplace.PhaseRunning))
-	if diff := cmp.Diff(map[string]string{"web-1": "old", "web-2": "older"}, b.lostBy); diff != "" {
+	if diff := cmp.Diff(map[string]string{"web-1": "old", "web-2": "older"}, byName(b)); diff != "" {
 		t.Error(diff)
 	}
 	look(1, pod("web-0", "a", "old", inplace.PhaseRunning), pod("web-2", "d", "new", inplace.PhaseRunning))
-	if diff := cmp.Diff(map[string]string{"web-1": "old"}, b.lostBy); diff != "" {
+	if diff := cmp.Diff(map[string]string{"web-1": "old"}, byName(b)); diff != "" {
 		t.Error(diff)
 	}
 	look(0, pod("web-0", "a", "old", inplace.PhaseRunning))
