@@ -124,8 +124,6 @@ var _ = Describe("A fleet in trouble", Ordered, ContinueOnFailure, SpecPriority(
 
 	It("works with a template of 1 MB, and refuses one that is too large to be kept", func(ctx context.Context) { bigTemplate(ctx, w) })
 
-	It("divides an object over 500 subsets", func(ctx context.Context) { manySubsets(ctx, w) })
-
 	It("moves nothing for a partition that cannot be read, when it comes through a CRD without our rules", func(ctx context.Context) {
 		ns := w.namespace(ctx)
 		u := w.create(ctx, united{name: "blind", ns: ns, image: v1, subsets: []string{"east:2"}, partitions: `{east: "100%"}`}.yaml())
@@ -307,4 +305,7 @@ var _ = Describe("A fleet whose members and hub come and go", Ordered, ContinueO
 		w.updated(ctx, u, 4)
 		Expect(running(pods(ctx, w.client(w.fleet.Member("west")), ns), v2)).To(Equal(2))
 	})
+
+	// Last: it leaves hundreds of objects behind, which go with the fleet.
+	It("divides an object over 500 subsets", func(ctx context.Context) { manySubsets(ctx, w) })
 })
