@@ -117,10 +117,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	ledger := travel.NewLedger(live)
+	retired, err := retiredKinds(ctx, mgr.GetRESTMapper(), ledger, travels)
+	if err != nil {
+		return err
+	}
 	f := &fence{live: live, lease: o.Lease, holder: o.Holder, term: who.Term}
 	fleet, err := clusters.NewFleet(clusters.Options{
 		HubID: who.id, LocalIdentity: who.cluster, Holder: o.Holder, Local: mgr.GetConfig(), Clock: o.Clock, Leading: f.Leading,
-		Registerer: metrics.Registry, Intervals: o.Intervals, Kinds: union(render.Kinds(), contents, travels),
+		Registerer: metrics.Registry, Intervals: o.Intervals, Kinds: union(render.Kinds(), contents, travels, retired),
 	})
 	if err != nil {
 		return fmt.Errorf("building the fleet: %w", err)
@@ -151,7 +156,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	byLabel := travel.New(travel.Options{
-		Client: mgr.GetClient(), Live: live, Meta: metaCache, Kinds: travels, Members: fleet, Outbox: out, HubID: who.id,
+		Client: mgr.GetClient(), Live: live, Meta: metaCache, Kinds: travels, Retired: retired, Ledger: ledger, Members: fleet, Outbox: out, HubID: who.id,
 		Term: who.Term, Events: recorder.Worded(mgr.GetEventRecorder(Name)), Clock: o.Clock,
 	}, &bell.Bell{})
 	if err := addTravel(ctx, mgr, byLabel, metaCache); err != nil {
@@ -175,7 +180,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("registering the metrics of what travels by label: %w", err)
 	}
 	mgr.GetLogger().Info("Hub", "hubID", who.id, "term", who.Term())
-	return add(mgr, o, parts{fleet, out, deployments, members, unitedBell, clusterBell, live})
+	return add(mgr, o, parts{fleet, out, deployments, members, unitedBell, clusterBell, live, who})
 }
 
 // collector reads what the hub knows, from the manager's cache and from memory.
@@ -203,6 +208,7 @@ type parts struct {
 	members                 *cluster.Reconciler
 	unitedBell, clusterBell *bell.Bell
 	live                    client.Reader
+	who                     *identity
 }
 
 func add(mgr ctrl.Manager, o Options, p parts) error {
@@ -212,7 +218,7 @@ func add(mgr ctrl.Manager, o Options, p parts) error {
 	if err := p.members.SetupWithManager(mgr, p.clusterBell); err != nil {
 		return fmt.Errorf("adding the controller of MemberClusters: %w", err)
 	}
-	if err := mgr.Add(&sender{out: p.out, fleet: p.fleet, live: p.live}); err != nil {
+	if err := mgr.Add(&sender{out: p.out, fleet: p.fleet, live: p.live, who: p.who}); err != nil {
 		return fmt.Errorf("adding the outbox and the fleet: %w", err)
 	}
 	return nil
@@ -248,13 +254,18 @@ type sender struct {
 	out   *outbox.Outbox
 	fleet *clusters.Fleet
 	live  client.Reader
+	who   *identity
 }
 
 // NeedLeaderElection is true: only the leader connects to members.
 func (s *sender) NeedLeaderElection() bool { return true }
 
-// Start is of manager.Runnable. A stop that members' conditions remember is in force before anything can be sent.
+// Start is of manager.Runnable. The term that others stored meanwhile, and a stop that members' conditions remember, are in force
+// before anything can be sent.
 func (s *sender) Start(ctx context.Context) error {
+	if err := s.who.lead(ctx); err != nil {
+		return err
+	}
 	if err := cluster.Recall(ctx, s.live, s.out); err != nil {
 		return err
 	}

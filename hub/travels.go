@@ -53,6 +53,35 @@ func travelKinds(ctx context.Context, mapper meta.RESTMapper, o Options) ([]rend
 	return out, nil
 }
 
+// retiredKinds are those that the hub was started with before and is not now: their objects carry its finalizer, and somebody
+// must take it off. The present ones are remembered before the first of their objects is held.
+func retiredKinds(ctx context.Context, mapper meta.RESTMapper, ledger *travel.Ledger, travels []render.Kind) ([]render.Kind, error) {
+	known, err := ledger.Kinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []render.Kind
+	for _, gvk := range known {
+		if slices.ContainsFunc(travels, func(k render.Kind) bool { return k.GVK.GroupKind() == gvk.GroupKind() }) {
+			continue
+		}
+		mapping, err := mapper.RESTMapping(gvk.GroupKind())
+		if meta.IsNoMatchError(err) {
+			continue // without its CRD there are no objects
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for %s, which travelled before: %w", gvk.GroupKind(), err)
+		}
+		klog.FromContext(ctx).Info("A kind is not in --propagate-kinds any more: its objects are let go, and their copies stay", "kind", gvk.GroupKind())
+		out = append(out, render.Kind{GVK: mapping.GroupVersionKind, Resource: mapping.Resource.Resource})
+	}
+	var present []schema.GroupVersionKind
+	for _, k := range travels[len(content.ByLabel()):] {
+		present = append(present, k.GVK)
+	}
+	return out, ledger.AddKinds(ctx, present)
+}
+
 // union is what members may be asked for.
 func union(kinds ...[]render.Kind) []render.Kind {
 	var out []render.Kind

@@ -339,7 +339,7 @@ func (u *uninstaller) clean(ctx context.Context) error {
 		return err
 	}
 	for _, o := range []struct{ version, kind, name string }{
-		{"v1", "Secret", appsv1alpha1.SecretHubID}, {"v1", "ConfigMap", appsv1alpha1.ConfigMapFreeze},
+		{"v1", "Secret", appsv1alpha1.SecretHubID}, {"v1", "Secret", appsv1alpha1.SecretPropagation}, {"v1", "ConfigMap", appsv1alpha1.ConfigMapFreeze},
 	} {
 		if err := u.removeAlways(ctx, o.version, o.kind, ns, o.name); err != nil {
 			return err

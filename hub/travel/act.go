@@ -35,8 +35,11 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 	}
 	r.count(seen, &d.Summary)
 	again := soonest(r.tell(seen, &d.Summary), d.LookAgainIn)
-	if !d.Hold && !d.Release && !d.DropConfirm {
+	if !d.Hold && !d.Release && d.Confirm == nil {
 		return again, nil
+	}
+	if err := r.account(ctx, seen, d); err != nil {
+		return 0, err
 	}
 	err := r.mark(ctx, seen, d)
 	if apierrors.IsForbidden(err) {
@@ -70,8 +73,12 @@ func (r *Reconciler) mark(ctx context.Context, seen *observation, d *plan.Decisi
 	case d.Release:
 		meta["finalizers"] = slices.DeleteFunc(slices.Clone(seen.meta.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerCopies })
 	}
-	if d.DropConfirm {
-		meta["annotations"] = map[string]any{appsv1alpha1.AnnotationConfirm: nil}
+	if d.Confirm != nil {
+		var value any // nil takes it off
+		if *d.Confirm != "" {
+			value = *d.Confirm
+		}
+		meta["annotations"] = map[string]any{appsv1alpha1.AnnotationConfirm: value}
 	}
 	body, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
@@ -83,21 +90,39 @@ func (r *Reconciler) mark(ctx context.Context, seen *observation, d *plan.Decisi
 	return wrap("marking "+seen.key.String(), r.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
+// account notes what is owed before an object is released, and that nothing is owed before one is held again.
+func (r *Reconciler) account(ctx context.Context, seen *observation, d *plan.Decision) error {
+	switch {
+	case d.Hold:
+		return r.Ledger.Drop(ctx, seen.Object.UID)
+	case d.Owed:
+		return r.Ledger.Add(ctx, Ended{
+			UID: seen.Object.UID, Kind: seen.Object.Kind, Namespace: seen.meta.Namespace, Name: seen.meta.Name, At: r.Clock.Now().UTC().Truncate(time.Second),
+		})
+	}
+	return nil
+}
+
 // released forgets an object that has no copies any more.
 func (r *Reconciler) released(seen *observation, s *plan.Summary) {
 	if !seen.Object.Deleting {
 		r.event(seen, s.Warning, s.Reason, s.Note)
 	}
 	r.forget(seen.key)
+	r.ringEnded()
 }
 
 // post hands the wishes to the outbox and takes back those that are not wanted any more.
 func (r *Reconciler) post(ctx context.Context, seen *observation, items []plan.Item) {
 	m := seen.memory
-	keep := map[string]bool{}
+	keep, prints := make(map[string]bool, len(items)), map[plan.Want]string{}
 	for _, i := range items {
 		keep[i.Member] = true
-		mark := fmt.Sprint(i.Want, m.version, m.hash, r.Term(), seen.Object.Annotations[appsv1alpha1.AnnotationAdopt], seen.Ending)
+		mark := prints[i.Want]
+		if mark == "" {
+			mark = fmt.Sprint(i.Want, m.version, m.hash, r.Term(), seen.Object.Annotations[appsv1alpha1.AnnotationAdopt], seen.Ending)
+			prints[i.Want] = mark // one for a thousand members
+		}
 		if m.marks[i.Member] == mark && r.lives(seen.outboxKey(i.Member)) {
 			continue
 		}
@@ -211,20 +236,30 @@ func (r *Reconciler) stillLeaves(seen *observation, member string, wish plan.Wis
 		if err != nil || meta == nil || meta.UID != uid {
 			return false, err
 		}
-		var ending plan.Ending
-		if meta.DeletionTimestamp != nil {
-			if ending, err = r.ending(ctx, kind, meta); err != nil {
-				return false, err
-			}
+		o, ending, err := r.wanting(ctx, kind, meta)
+		if err != nil {
+			return false, err
 		}
 		mc := &fleetv1alpha1.MemberCluster{}
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {
 			return false, wrap("reading the MemberCluster", client.IgnoreNotFound(err))
 		}
-		o := objectOf(kind, meta)
-		o.Excluded = content.Excluded(kind.GVK.Kind, name, meta.Annotations)
-		return mc.DeletionTimestamp == nil && plan.Leaves(&o, ending, mc.Labels, wish), nil
+		return mc.DeletionTimestamp == nil && plan.Leaves(o, ending, mc.Labels, wish), nil
 	}
+}
+
+// wanting is a freshly read object, and how it ends.
+func (r *Reconciler) wanting(ctx context.Context, kind render.Kind, meta *metav1.PartialObjectMetadata) (*plan.Object, plan.Ending, error) {
+	var ending plan.Ending
+	if meta.DeletionTimestamp != nil {
+		var err error
+		if ending, err = r.ending(ctx, kind, meta); err != nil {
+			return nil, "", err
+		}
+	}
+	o := r.objectOf(kind, meta)
+	o.Excluded = content.Excluded(kind.GVK.Kind, meta.Name, meta.Annotations)
+	return &o, ending, nil
 }
 
 // refused notes that the hub may not hold the object, so that nothing is sent or released.

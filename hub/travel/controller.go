@@ -2,6 +2,7 @@ package travel
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,10 @@ type Options struct {
 	Live   client.Reader
 	// Meta has the metadata of the hub's objects of Kinds.
 	Meta client.Reader
-	// Kinds that travel by label.
-	Kinds   []render.Kind
+	// Kinds that travel by label; Retired are those that did at an earlier start: their objects are let go.
+	Kinds, Retired []render.Kind
+	// Ledger remembers what no object tells any more.
+	Ledger  *Ledger
 	Members Members
 	Outbox  Outbox
 	// HubID is 16 hex digits; Term is the hub's present one.
@@ -80,6 +83,11 @@ type Reconciler struct {
 	started time.Time
 	// memory is of the objects that travel, or did; losing it costs a repeated look.
 	memory map[types.NamespacedName]*memory
+	// debts are by the UIDs of ended objects; collected is when they were looked at last.
+	debts     map[types.UID]*debt
+	collected time.Time
+	// retired are the given up kinds of which nothing is held any more.
+	retired map[schema.GroupKind]bool
 }
 
 // memory is what is remembered of one object.
@@ -112,7 +120,10 @@ func New(o Options, ring *bell.Bell) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, ring: ring, memory: map[types.NamespacedName]*memory{}}
+	o.Kinds = slices.Concat(o.Kinds, o.Retired)
+	return &Reconciler{
+		Options: o, ring: ring, memory: map[types.NamespacedName]*memory{}, debts: map[types.UID]*debt{}, retired: map[schema.GroupKind]bool{},
+	}
 }
 
 // Key is how a request, and the outbox, call an object of a kind.
@@ -125,17 +136,16 @@ func IsKey(owner types.NamespacedName) bool { return strings.Contains(owner.Name
 
 // parse is the reverse of Key; false for a kind that does not travel.
 func (r *Reconciler) parse(key types.NamespacedName) (render.Kind, string, bool) {
-	kind, name, _ := strings.Cut(key.Name, "/")
-	for _, k := range r.Kinds {
-		if k.GVK.GroupKind().String() == kind {
-			return k, name, true
-		}
-	}
-	return render.Kind{}, "", false
+	text, name, _ := strings.Cut(key.Name, "/")
+	kind, ok := r.kindNamed(text)
+	return kind, name, ok
 }
 
 // Reconcile is of reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.NamespacedName == endedKey() {
+		return r.collect(ctx)
+	}
 	kind, name, ok := r.parse(req.NamespacedName)
 	if !ok {
 		return ctrl.Result{}, nil
@@ -233,6 +243,7 @@ func (r *Reconciler) Everyone() {
 	for _, key := range r.known() {
 		r.ring.Ring(reconcile.Request{NamespacedName: key})
 	}
+	r.ringEnded()
 }
 
 func (r *Reconciler) known() []types.NamespacedName {
@@ -267,6 +278,11 @@ func (r *Reconciler) Heard(e clusters.Event) {
 	switch {
 	case e.Owner.Name != "":
 	case e.Object.Name == "":
+		r.mu.Lock()
+		for _, d := range r.debts {
+			delete(d.barred, e.Member)
+		}
+		r.mu.Unlock()
 		r.Everyone()
 	default:
 		if key := Key(e.GVK.GroupKind(), e.Object.Namespace, e.Object.Name); r.remembers(key) {

@@ -39,12 +39,16 @@ type observation struct {
 // concerns is true for an object that travels, or that we hold.
 func concerns(meta *metav1.PartialObjectMetadata) bool {
 	_, labelled := meta.Labels[appsv1alpha1.LabelPropagate]
-	return labelled || slices.Contains(meta.Finalizers, appsv1alpha1.FinalizerCopies)
+	return labelled || isHeld(meta)
+}
+
+func isHeld(meta *metav1.PartialObjectMetadata) bool {
+	return slices.Contains(meta.Finalizers, appsv1alpha1.FinalizerCopies)
 }
 
 func (r *Reconciler) observe(ctx context.Context, kind render.Kind, meta *metav1.PartialObjectMetadata, m *memory) (*observation, error) {
 	seen := &observation{
-		Observation: plan.Observation{Object: objectOf(kind, meta), Members: map[string]plan.Member{}},
+		Observation: plan.Observation{Object: r.objectOf(kind, meta), Members: map[string]plan.Member{}},
 		key:         Key(kind.GVK.GroupKind(), meta.Namespace, meta.Name), kind: kind, meta: meta, memory: m,
 	}
 	if meta.DeletionTimestamp != nil {
@@ -53,6 +57,8 @@ func (r *Reconciler) observe(ctx context.Context, kind render.Kind, meta *metav1
 			return nil, err
 		}
 		seen.Ending = ending
+	} else if seen.Object.Retired {
+		m.excluded = ""
 	} else if err := r.read(ctx, seen); err != nil {
 		return nil, err
 	}
@@ -60,11 +66,12 @@ func (r *Reconciler) observe(ctx context.Context, kind render.Kind, meta *metav1
 	return seen, r.observeMembers(ctx, seen)
 }
 
-func objectOf(kind render.Kind, meta *metav1.PartialObjectMetadata) plan.Object {
+func (r *Reconciler) objectOf(kind render.Kind, meta *metav1.PartialObjectMetadata) plan.Object {
 	return plan.Object{
 		Kind: kind.GVK.GroupKind().String(), Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
 		Labels: meta.Labels, Annotations: meta.Annotations,
-		Finalized: slices.Contains(meta.Finalizers, appsv1alpha1.FinalizerCopies), Deleting: meta.DeletionTimestamp != nil,
+		Finalized: isHeld(meta), Deleting: meta.DeletionTimestamp != nil,
+		Retired: slices.ContainsFunc(r.Retired, func(k render.Kind) bool { return k.GVK.GroupKind() == kind.GVK.GroupKind() }),
 	}
 }
 
@@ -123,29 +130,36 @@ func (r *Reconciler) observeMembers(ctx context.Context, seen *observation) erro
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: seen.meta.Namespace}, ns); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
+	selector, unreadable := plan.SelectorOf(seen.Object.Annotations)
 	for i := range list.Items {
 		mc := &list.Items[i]
-		m := r.member(seen, mc.Name)
-		m.Labels, m.Deleting = mc.Labels, mc.DeletionTimestamp != nil
+		m := plan.Member{Labels: mc.Labels, Deleting: mc.DeletionTimestamp != nil}
+		r.copyOn(seen, mc.Name, &m)
+		elsewhere := unreadable == nil && !selector.Matches(labels.Set(mc.Labels))
+		if _, left := seen.memory.left[mc.Name]; elsewhere && !left && m.Known && !m.Marked && m.Posted == plan.WantNothing {
+			continue // nothing is there, and nothing is to be
+		}
+		r.delivered(seen, mc.Name, &m)
+		r.left(seen, mc.Name, &m, elsewhere && m.Has())
 		m.NotAllowed = notAllowed(mc, ns)
-		r.left(seen, mc.Name, &m)
 		seen.Members[mc.Name] = m
 	}
 	return nil
 }
 
-// left notes since when a member is not selected; it is remembered for as long again, so that many in a row are seen as many.
-func (r *Reconciler) left(seen *observation, name string, m *plan.Member) {
-	now := r.Clock.Now()
+// left notes since when a member misses: it is not selected and has a copy. That is remembered for as long again, so that many
+// in a row are seen as many.
+func (r *Reconciler) left(seen *observation, name string, m *plan.Member, misses bool) {
 	since, ok := seen.memory.left[name]
-	switch {
-	case seen.Object.Misses(m):
-		if !ok {
-			since = now
-			seen.memory.left[name] = now
-		}
-	case !ok:
+	if !ok && !misses {
 		return
+	}
+	now := r.Clock.Now()
+	switch {
+	case misses && !ok:
+		since = now
+		seen.memory.left[name] = now
+	case misses:
 	case m.Marked, now.Sub(since) >= 2*plan.LeaveAfter: // selected again, or long gone
 		delete(seen.memory.left, name)
 		return
@@ -165,23 +179,38 @@ func notAllowed(mc *fleetv1alpha1.MemberCluster, ns *corev1.Namespace) string {
 	return ""
 }
 
-// member reads one connection, what is there, and what became of what was asked for. Its words are stable.
-func (r *Reconciler) member(seen *observation, name string) plan.Member {
-	out := plan.Member{Posted: seen.memory.posted[name]}
+// copyOn reads what the hub's cache shows of a copy, and what was asked for.
+func (r *Reconciler) copyOn(seen *observation, name string, m *plan.Member) {
+	m.Posted = seen.memory.posted[name]
+	obj, known := r.Members.Child(name, seen.kind.GVK, client.ObjectKeyFromObject(seen.meta))
+	m.Known = known
+	m.Marked = obj != nil && marks(obj, seen.Object.UID)
+	m.Newer = m.Marked && r.newer(obj, seen)
+}
+
+// delivered reads one connection, and what became of what was asked for. Its words are stable.
+func (r *Reconciler) delivered(seen *observation, name string, m *plan.Member) {
+	m.Ready, m.Problem, m.Blind = r.state(name, seen.kind)
+	if m.Posted == plan.WantNothing {
+		return
+	}
+	if o, posted := r.Outbox.Outcome(seen.outboxKey(name)); posted {
+		m.Delivery = deliveryOf(o, seen.Object.UID)
+	} else {
+		m.Delivery.Moving = true
+	}
+}
+
+// state is whether a member is ready, what keeps it from being so, and whether the hub will not see the kind there by waiting.
+func (r *Reconciler) state(name string, kind render.Kind) (ready bool, problem string, isBlind bool) {
 	view, ok := r.Members.View(name)
-	out.Ready, out.Problem = ok && view.State == clusters.StateReady, problemOf(view, ok)
-	out.Blind = ok && blind(view, seen.kind)
-	if obj, known := r.Members.Child(name, seen.kind.GVK, client.ObjectKeyFromObject(seen.meta)); known {
-		out.Known = true
-		out.Marked = obj != nil && slices.Contains(content.Marks(obj.GetAnnotations()), string(seen.Object.UID))
-		out.Newer = out.Marked && r.newer(obj, seen)
-	}
-	if o, posted := r.Outbox.Outcome(seen.outboxKey(name)); posted && out.Posted != plan.WantNothing {
-		out.Delivery = deliveryOf(o, seen.Object.UID)
-	} else if out.Posted != plan.WantNothing {
-		out.Delivery.Moving = true
-	}
-	return out
+	return ok && view.State == clusters.StateReady, problemOf(view, ok), ok && blind(view, kind)
+}
+
+// marks is true for a copy that carries an owner's mark.
+func marks(obj *unstructured.Unstructured, owner types.UID) bool {
+	_, there := obj.GetAnnotations()[appsv1alpha1.AnnotationOwnerPrefix+string(owner)]
+	return there
 }
 
 // blind is true where the kind is not served, or is kept from the hub.

@@ -92,7 +92,7 @@ func TestAnObjectIsHeldSentAndReleased(t *testing.T) {
 	out := &box{items: map[outbox.Key]outbox.Item{}, outcomes: map[outbox.Key]outbox.Outcome{}}
 	clock := testingclock.NewFakeClock(time.Unix(1_800_000_000, 0))
 	r := New(Options{
-		Client: c, Live: c, Meta: c, Kinds: content.ByLabel(), Members: ready{}, Outbox: out, HubID: "0123456789abcdef",
+		Client: c, Live: c, Meta: c, Kinds: content.ByLabel(), Ledger: NewLedger(c), Members: ready{}, Outbox: out, HubID: "0123456789abcdef",
 		Term: func() int64 { return 1 }, Clock: clock,
 	}, &bell.Bell{})
 	pass := func() {

@@ -23,6 +23,7 @@ import (
 
 // SetupWithManager adds the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+	r.ringEnded()
 	everyone := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return requests(r.known()) })
 	return wrap("building the controller", ctrl.NewControllerManagedBy(mgr).
 		Named("travel").

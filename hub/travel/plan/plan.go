@@ -2,26 +2,14 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 )
-
-// ConfirmRemoval is the left side of the annotation by which a person confirms that several members are left at once.
-const ConfirmRemoval = appsv1alpha1.ConditionRemovalHeld
-
-// confirmMost begins a right side that confirms up to a number of members, for sets too large to name.
-const confirmMost = "max:"
-
-// confirmNames is how long the names of the members that leave may be, joined; above that their number is confirmed.
-const confirmNames = 300
 
 // Want is what is wanted of one copy.
 type Want string
@@ -93,8 +81,11 @@ type Decision struct {
 	Items []Item
 	// Hold puts the finalizer on before anything is sent, Release takes it off.
 	Hold, Release bool
-	// DropConfirm takes a used confirmation off.
-	DropConfirm bool
+	// Owed: released while copies may be left on members that cannot be looked at now. They are owed to whoever deleted the
+	// object, or took its label off: they go when the member can be looked at.
+	Owed bool
+	// Confirm, where it is set, is what the annotation that confirms a removal is to become; "" takes it off.
+	Confirm *string
 	// LookAgainIn is when waiting alone changes the decision; 0 is never.
 	LookAgainIn time.Duration
 	Summary     Summary
@@ -111,9 +102,10 @@ type pass struct {
 	out      Decision
 	results  []Result
 	selector labels.Selector
-	// places are the members that are selected; others are those that were left a moment ago, and those that are not selected
-	// and were not read yet.
-	places, others int
+	// places are the members that are selected, recent those that were left a moment ago and have no copy any more.
+	places, recent int
+	// unread are those that are not selected, were not read yet, and may have a copy; sorted.
+	unread []string
 }
 
 // Next decides. It is the same for the same observation.
@@ -145,10 +137,13 @@ func (p *pass) travel() {
 		switch {
 		case m.Deleting:
 		case !p.selector.Matches(labels.Set(m.Labels)):
-			if m.has() {
+			switch {
+			case m.Has():
 				leaving = append(leaving, name)
-			} else if m.Left || (!m.Known && !m.Blind && !m.done() && p.Object.Finalized) {
-				p.others++
+			case !m.Known && !m.Blind && !m.Done() && p.Object.Finalized:
+				p.unread = append(p.unread, name)
+			case m.Left:
+				p.recent++
 			}
 		case m.NotAllowed != "":
 			p.places++
@@ -168,19 +163,24 @@ func (p *pass) travel() {
 
 // leave takes copies off members that the object does not select any more. More than one at once, when they are a quarter
 // of all or more, or all there are, wait for a person: labels that are lost by mistake must not empty a fleet, be it one after
-// the other, or found one after the other by a hub that has just started.
+// the other, or found one after the other by a hub that has just started. What is not read yet counts until a person has
+// accepted it once, by name.
 func (p *pass) leave(names []string) {
-	n := len(names) + p.others
-	confirmed := p.confirmed(names)
-	held := (p.places == 0 || (n > 1 && 4*n >= n+p.places)) && !confirmed
+	allowed := confirmationOf(p.Object.Annotations)
+	n := len(names) + p.recent + allowed.missing(p.unread)
+	confirmed := allowed.covers(names, p.unread)
+	held := len(names) > 0 && (p.places == 0 || (n > 1 && 4*n >= n+p.places)) && !confirmed
+	words := ""
+	if held {
+		words = p.heldWords(n, names)
+	}
 	for _, name := range names {
 		m := p.Members[name]
 		switch {
 		case m.Newer:
 			p.say(name, StateHeld, "HubBehind", behind)
 		case held:
-			p.say(name, StateHeld, ConfirmRemoval, fmt.Sprintf("it is not selected any more, like %d of %d at once; to take the copies away: kubectl annotate %s -n %s %s --overwrite %s=%s/%s",
-				n, n+p.places, resource(p.Object.Kind), p.Object.Namespace, p.Object.Name, appsv1alpha1.AnnotationConfirm, ConfirmRemoval, confirmValue(names)))
+			p.say(name, StateHeld, ConfirmRemoval, words)
 		case m.LeftFor < LeaveAfter && !confirmed && m.Posted != WantDeleted:
 			p.out.LookAgainIn = max(p.out.LookAgainIn, LeaveAfter-m.LeftFor)
 			p.say(name, StateLeaving, "", "")
@@ -189,44 +189,11 @@ func (p *pass) leave(names []string) {
 			p.deliver(name, StateLeaving)
 		}
 	}
-	// What is not read does not keep a confirmation: it would be one of the next removal.
-	p.out.DropConfirm = len(names) == 0 && strings.HasPrefix(p.Object.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
+	p.out.Confirm = allowed.next(names, p.unread)
 	slices.SortFunc(p.out.Items, func(a, b Item) int { return cmp.Compare(a.Member, b.Member) })
 }
 
-// Misses is true for a member that the object does not select any more and that has a copy, or may have one.
-func (o *Object) Misses(m *Member) bool {
-	selector, err := SelectorOf(o.Annotations)
-	return err == nil && m.has() && !selector.Matches(labels.Set(m.Labels))
-}
-
 const behind = "the copy is of a later version than the hub's object, as after a restored backup, so it stays"
-
-// resource is what kubectl takes for a kind "<Kind>.<group>".
-func resource(kind string) string { return strings.ToLower(kind) }
-
-// confirmValue is what a person writes to let these go.
-func confirmValue(names []string) string {
-	if all := strings.Join(names, ","); len(all) <= confirmNames {
-		return all
-	}
-	return confirmMost + strconv.Itoa(len(names))
-}
-
-// confirmed is true when a person allowed the removal from each of these, or from as many: the first to be gone does not
-// revoke it for the rest.
-func (p *pass) confirmed(names []string) bool {
-	value, ok := strings.CutPrefix(p.Object.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
-	if !ok {
-		return false
-	}
-	if most, counted := strings.CutPrefix(value, confirmMost); counted {
-		n, err := strconv.Atoi(most)
-		return err == nil && len(names) <= n
-	}
-	allowed := strings.Split(value, ",")
-	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(allowed, name) })
-}
 
 // end takes the object's mark off all copies, and releases the object when none is left.
 func (p *pass) end(want Want) {
@@ -234,11 +201,13 @@ func (p *pass) end(want Want) {
 	for _, name := range slices.Sorted(maps.Keys(p.Members)) {
 		m := p.Members[name]
 		// One that cannot be looked at may have a copy if it is selected; the others were looked at when they were left.
-		mayHave := m.has() || (!m.Known && p.Object.Finalized && p.selector.Matches(labels.Set(m.Labels)))
+		mayHave := m.Has() || (!m.Known && p.Object.Finalized && p.selector.Matches(labels.Set(m.Labels)))
 		switch {
-		case m.Deleting, !mayHave, m.done(), m.closed():
-		case want == WantLetGo && p.Object.Deleting && !m.Ready:
-			// It is not there to be marked; what is left unmarked is not deleted either.
+		case m.Deleting, m.Done():
+		case !mayHave, m.closed():
+			p.out.Owed = p.out.Owed || (want == WantDeleted && !m.Known && p.Object.Finalized)
+		case want == WantLetGo && (m.Delivery.Barred || (!m.Ready && (p.Object.Deleting || p.Object.Retired))):
+			// It cannot be marked; what is left unmarked is not deleted either.
 		case want == WantDeleted && m.Newer:
 			open++
 			p.say(name, StateHeld, "HubBehind", behind+"; delete it there by hand, or let all copies go (annotation "+appsv1alpha1.AnnotationPropagate+`: "false")`)
@@ -249,10 +218,11 @@ func (p *pass) end(want Want) {
 		}
 	}
 	p.out.Release = open == 0 && p.Object.Finalized
+	p.out.Owed = p.out.Owed && p.out.Release
 }
 
-// has is true when a copy with the object's mark is there, or may be on its way.
-func (m *Member) has() bool {
+// Has is true when a copy with the object's mark is there, or may be on its way.
+func (m *Member) Has() bool {
 	return m.Marked || m.Posted == WantApplied || (m.Posted != WantNothing && !m.Delivery.Gone)
 }
 
@@ -265,14 +235,14 @@ func (m *Member) closed() bool {
 // Remembered is what is to be remembered as asked for on a member of which nothing is asked any more: a copy that was, and is
 // not proven gone, may be on its way, and the hub's cache need not show it yet.
 func (m *Member) Remembered() Want {
-	if m.Posted == WantNothing || m.done() {
+	if m.Posted == WantNothing || m.Done() {
 		return WantNothing
 	}
 	return WantApplied
 }
 
-// done is true when the member has answered that no mark of the object is left: a later word than the cache's.
-func (m *Member) done() bool {
+// Done is true when the member has answered that no mark of the object is left: a later word than the cache's.
+func (m *Member) Done() bool {
 	return (m.Posted == WantDeleted || m.Posted == WantLetGo) && m.Delivery.Gone
 }
 

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,7 @@ func labelled(value string) func(*plan.Object) {
 }
 
 func deleting(o *plan.Object) { o.Deleting = true }
+func retired(o *plan.Object)  { o.Retired = true }
 
 // asked is the decision in short: what is asked for by member, and what is done to the object.
 func asked(d plan.Decision) string {
@@ -64,10 +66,14 @@ func asked(d plan.Decision) string {
 	for _, i := range d.Items {
 		out = append(out, i.Member+"="+string(i.Want))
 	}
-	for word, is := range map[string]bool{"hold": d.Hold, "release": d.Release, "drop": d.DropConfirm} {
+	for word, is := range map[string]bool{"hold": d.Hold, "release": d.Release, "owed": d.Owed} {
 		if is {
 			out = append(out, word)
 		}
+	}
+	slices.Sort(out)
+	if d.Confirm != nil {
+		out = append(out, "confirm="+*d.Confirm)
 	}
 	return strings.Join(out, " ")
 }
@@ -140,7 +146,32 @@ func TestNext(t *testing.T) {
 		},
 		"what cannot be read counts as at once": {
 			object: service(), members: members{"a": member("us", left), "b": member("us", unknown), "c": member("eu", there), "d": member("eu", there)},
-			want: "c=Applied d=Applied", note: "like 2 of 4 at once",
+			want: "c=Applied d=Applied", note: "like 2 of 4 at once (1 are not read yet); to take the copies away: kubectl underway confirm service/web -n shop (annotation fleet.underway.dev/confirm: RemovalHeld/a,b)",
+		},
+		"until a person has accepted it by name": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/b")),
+			members: members{"a": member("us", left), "b": member("us", unknown), "c": member("eu", there), "d": member("eu", there)},
+			want:    "a=Deleted c=Applied d=Applied",
+		},
+		"and what was accepted goes when it comes back": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/b,e")),
+			members: members{"b": member("us", marked), "c": member("eu", there), "d": member("us", gone), "e": member("us", unknown)}, want: "b=Deleted c=Applied",
+		},
+		"of a used confirmation the members that are not read stay": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/a,b,c")),
+			members: members{"a": us, "b": member("us", unknown), "c": member("eu", there)}, want: "c=Applied confirm=RemovalHeld/b",
+		},
+		"which is written once": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/b")),
+			members: members{"b": member("us", unknown), "c": member("eu", there)}, want: "c=Applied",
+		},
+		"a number becomes the names of the moment where some are not read": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/max:2")),
+			members: members{"a": member("us", left), "b": member("us", unknown), "c": member("eu", there)}, want: "a=Deleted c=Applied confirm=RemovalHeld/a,b",
+		},
+		"what is not read counts in it": {
+			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/max:1")),
+			members: members{"a": member("us", left), "b": member("us", unknown), "c": member("eu", there)}, want: "c=Applied", note: "RemovalHeld/a,b",
 		},
 		"what will never be read does not": {
 			object:  service(),
@@ -148,7 +179,7 @@ func TestNext(t *testing.T) {
 			want:    "a=Deleted c=Applied d=Applied",
 		},
 		"a member that bars the hub holds up nothing": {
-			object: service(deleting), ending: plan.EndingDelete, want: "release",
+			object: service(deleting), ending: plan.EndingDelete, want: "owed release",
 			members: members{"east": member("eu", func(m *plan.Member) {
 				m.Known, m.Posted, m.Delivery = false, plan.WantDeleted, plan.Delivery{Problem: "Refused", Barred: true}
 			})},
@@ -167,7 +198,7 @@ func TestNext(t *testing.T) {
 		},
 		"several at once wait for a person": {
 			object: service(), members: members{"a": member("us", there), "b": member("us", there), "east": member("eu", there)},
-			want: "east=Applied", note: "kubectl annotate service -n shop web --overwrite fleet.underway.dev/confirm=RemovalHeld/a,b",
+			want: "east=Applied", note: "kubectl underway confirm service/web -n shop (annotation fleet.underway.dev/confirm: RemovalHeld/a,b)",
 		},
 		"and go when that is confirmed": {
 			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/a,b")),
@@ -191,7 +222,7 @@ func TestNext(t *testing.T) {
 		},
 		"a used confirmation is taken off": {
 			object:  service(annotated(appsv1alpha1.AnnotationConfirm, "RemovalHeld/a,b")),
-			members: members{"a": us, "b": us, "east": member("eu", there)}, want: "east=Applied drop",
+			members: members{"a": us, "b": us, "east": member("eu", there)}, want: "east=Applied confirm=",
 		},
 		"a copy of a later version stays": {
 			object: service(), members: members{"east": member("eu", there), "west": member("us", newer)}, want: "east=Applied", note: "west: HubBehind",
@@ -216,7 +247,19 @@ func TestNext(t *testing.T) {
 			object: service(deleting), ending: plan.EndingDelete, members: members{"east": member("eu", unknown)}, want: "east=Deleted", note: "it does not answer",
 		},
 		"one that is away and was never selected holds up nothing": {
-			object: service(deleting), ending: plan.EndingDelete, members: members{"west": member("us", unknown)}, want: "release",
+			object: service(deleting), ending: plan.EndingDelete, members: members{"west": member("us", unknown)}, want: "owed release",
+		},
+		"one that was read owes nothing": {
+			object: service(deleting), ending: plan.EndingDelete, members: members{"west": us}, want: "release",
+		},
+		"one that is let go owes nothing": {
+			object: service(deleting), ending: plan.EndingOrphan, members: members{"west": member("us", unknown)}, want: "release",
+		},
+		"a kind that does not travel any more lets its copies go": {
+			object: service(retired), members: members{"east": member("eu", there), "west": us}, want: "east=LetGo", note: "not in --propagate-kinds any more",
+		},
+		"and waits for nobody who is away or bars the hub": {
+			object: service(retired), members: members{"east": member("eu", there, unknown), "west": member("us", marked, func(m *plan.Member) { m.Delivery.Barred = true })}, want: "release",
 		},
 		"one whose MemberCluster is gone holds up nothing": {
 			object: service(deleting), ending: plan.EndingDelete, members: members{}, want: "release",

@@ -45,7 +45,7 @@ func TestAUsedConfirmationGoes(t *testing.T) {
 	d := plan.Next(plan.Observation{Object: service(annotated("fleet.underway.dev/confirm", "RemovalHeld/max:300")), Members: map[string]plan.Member{
 		"a": member("eu", there), "dead": member("us", unknown),
 	}})
-	if !d.DropConfirm {
+	if d.Confirm == nil || *d.Confirm != "" {
 		t.Errorf("the confirmation stays: %q", asked(d))
 	}
 }

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -80,16 +82,32 @@ func (p *pass) summarize(wish Wish, why string) Summary {
 		out.Reason, out.Note, out.Quiet = ReasonPropagated, "No member is selected", true
 	case wish == WishTravel:
 		out.Reason, out.Note, out.Quiet = ReasonPropagated, fmt.Sprintf("On %d of %d members", out.Counts[StateThere], p.places), len(troubles) == 0
+	case len(results) == 0 && wish == WishLetGo:
+		out.Reason, out.Note, out.Quiet = ReasonRemoved, "The copies on members are left as they are: "+why, true
+	case len(results) == 0 && p.out.Owed:
+		out.Reason, out.Note = ReasonRemoved, "No member that can be looked at has a copy any more; the others lose theirs when they can be: "+why
 	case len(results) == 0:
 		out.Reason, out.Note, out.Quiet = ReasonRemoved, "No member has a copy any more: "+why, true
+	case wish == WishLetGo:
+		out.Reason, out.Note = ReasonRemoved, fmt.Sprintf("Copies on %d members are being let go: %s", len(results), why)
 	default:
 		out.Reason, out.Note = ReasonRemoved, fmt.Sprintf("Copies on %d members are being taken back: %s", len(results), why)
 	}
 	if len(troubles) > 0 {
+		// What waits for a person comes first: an event cuts what is too long.
+		slices.SortStableFunc(troubles, func(a, b Result) int { return cmp.Compare(asks(b), asks(a)) })
 		out.Reason, out.Warning = ReasonWaits, true
 		out.Note += tellOf(troubles)
 	}
 	return out
+}
+
+// asks is 1 for what a person can confirm.
+func asks(r Result) int {
+	if r.Reason == ConfirmRemoval {
+		return 1
+	}
+	return 0
 }
 
 // tellOf names members with the same words together, and not more than a few.

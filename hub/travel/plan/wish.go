@@ -20,6 +20,8 @@ type Object struct {
 	Labels, Annotations   map[string]string
 	// Finalized is true while our finalizer holds it, Deleting once it is being deleted.
 	Finalized, Deleting bool
+	// Retired: its kind is not among those that travel any more.
+	Retired bool
 	// Excluded says why it never travels; empty when it may.
 	Excluded string
 }
@@ -58,6 +60,8 @@ func WishOf(o *Object, ending Ending) (Wish, string) {
 		return WishLetGo, "it is marked as managed elsewhere"
 	case o.Deleting && ending == EndingOrphan:
 		return WishLetGo, "it is deleted without its copies"
+	case o.Retired:
+		return WishLetGo, "its kind is not in --propagate-kinds any more"
 	case o.Deleting && ending == EndingDelete:
 		return WishRemove, "it is being deleted"
 	case o.Deleting:
