@@ -12,4 +12,6 @@
 //   - A wrong result is an error and an exit code other than 0.
 //   - Everything is taken down, also on SIGINT and SIGTERM; what a kill -9 leaves, the kernel and the next start end.
 //     With KEEP=1 the fleet stays until `make lab-down`.
+//
+// REQUESTS=1 counts what hub and agents ask of API servers during the release, by audit logs.
 package main
