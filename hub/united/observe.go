@@ -283,7 +283,7 @@ func (r *Reconciler) observeMember(seen *observation, name string, m plan.Member
 		}
 		children, synced := r.Members.Children(name, kind.GVK, client.ObjectKeyFromObject(seen.United))
 		if !synced {
-			seen.Members[name] = r.settle(seen, name)
+			seen.Members[name] = unread(m, r.settle(seen, name))
 			return
 		}
 		for _, obj := range children {
@@ -291,6 +291,13 @@ func (r *Reconciler) observeMember(seen *observation, name string, m plan.Member
 		}
 	}
 	seen.Children = append(seen.Children, found...)
+}
+
+// unread is a member whose children could not be read after all. What its MemberCluster says of it stands: a pass that forgot
+// that nothing may be granted there, or whom its labels select, would store what it decided.
+func unread(m, settling plan.Member) plan.Member {
+	m.Ready, m.Settling, m.Problem = false, settling.Settling, settling.Problem
+	return m
 }
 
 func childOf(member string, obj *unstructured.Unstructured) plan.Child {

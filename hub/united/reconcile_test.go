@@ -41,6 +41,8 @@ type members struct {
 	// pods answers for the pods of every member; lists counts the looks.
 	pods  dynamic.Interface
 	lists int
+	// emptied is true for caches that were emptied since the views were taken.
+	emptied bool
 }
 
 func (m *members) View(name string) (clusters.View, bool) {
@@ -57,7 +59,7 @@ func (m *members) Children(member string, gvk schema.GroupVersionKind, _ types.N
 			out = append(out, obj)
 		}
 	}
-	return out, true
+	return out, !m.emptied
 }
 
 func (m *members) Client(string) (dynamic.Interface, error) {
