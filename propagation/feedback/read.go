@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -94,8 +95,7 @@ func specReplicas(obj *unstructured.Unstructured, r *Report) error {
 		return fmt.Errorf("reading spec.replicas: %w", err)
 	}
 	if found {
-		replicas := int32(n) //nolint:gosec // the API server's schema says int32
-		r.SpecReplicas = &replicas
+		r.SpecReplicas = new(pods(n))
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func status(obj *unstructured.Unstructured, r *Report, numbers map[string]*int32
 		if err != nil {
 			return fmt.Errorf("reading status.%s: %w", field, err)
 		}
-		*to = int32(n) //nolint:gosec // the API server's schema says int32
+		*to = pods(n)
 	}
 	for field, to := range map[string]*string{
 		"updateRevision": &r.UpdateRevision, "currentRevision": &r.CurrentRevision,
@@ -151,7 +151,46 @@ func statusObjects(obj *unstructured.Unstructured, r *Report) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(report, r.Workload); err != nil {
 		return fmt.Errorf("reading status.underway: %w", err)
 	}
+	r.Workload.UpdatedInPlace, r.Workload.Recreated = max(r.Workload.UpdatedInPlace, 0), max(r.Workload.Recreated, 0)
+	r.Workload.Refused, r.Workload.Broken = bounded(r.Workload.Refused), bounded(r.Workload.Broken)
 	return nil
+}
+
+// pods is a number of pods, whatever a member calls one: sums over members must not turn negative.
+func pods(n int64) int32 {
+	return int32(min(max(n, 0), math.MaxInt32)) //nolint:gosec // just bounded
+}
+
+// What is kept of the problems that a member tells, as its agent bounds them; words are cut to their use in a status by who
+// writes it.
+const (
+	maxProblems = 10
+	maxReason   = 64
+	maxMessage  = 2048
+	maxName     = 253
+)
+
+// bounded keeps of problems what their meaning needs: they go into the status of the hub's object, which everybody's edits
+// must fit beside. Nothing on a member keeps these texts short.
+func bounded(problems []appsv1alpha1.PodProblem) []appsv1alpha1.PodProblem {
+	problems = problems[:min(len(problems), maxProblems)]
+	for i := range problems {
+		x := &problems[i]
+		x.Reason, x.Message = beginning(x.Reason, maxReason), beginning(x.Message, maxMessage)
+		x.Pods, x.Count = x.Pods[:min(len(x.Pods), maxProblems)], max(x.Count, 0)
+		for k := range x.Pods {
+			x.Pods[k] = beginning(x.Pods[k], maxName)
+		}
+	}
+	return problems
+}
+
+// beginning cuts text on a character's border.
+func beginning(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 // scalers are the managers beside the hub that own spec.replicas through the scale subresource, as autoscalers write it.

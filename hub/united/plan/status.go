@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -79,17 +80,22 @@ func (p *pass) totals() {
 	}
 	for i := range s.SubsetStatuses {
 		e := &s.SubsetStatuses[i]
-		s.Replicas += max(e.Replicas-e.ReservedPods, 0) // as upstream: an autoscaler must not count pods that others stand in for
-		s.ReservedPods += e.ReservedPods
-		s.ReadyReplicas += e.ReadyReplicas
-		s.UpdatedReplicas += e.UpdatedReplicas
-		s.UpdatedReadyReplicas += e.UpdatedReadyReplicas
+		add(&s.Replicas, e.Replicas-e.ReservedPods) // as upstream: an autoscaler must not count pods that others stand in for
+		add(&s.ReservedPods, e.ReservedPods)
+		add(&s.ReadyReplicas, e.ReadyReplicas)
+		add(&s.UpdatedReplicas, e.UpdatedReplicas)
+		add(&s.UpdatedReadyReplicas, e.UpdatedReadyReplicas)
 		if e.Report != nil {
-			s.UpdatedInPlace += e.Report.UpdatedInPlace
-			s.Recreated += e.Report.Recreated
+			add(&s.UpdatedInPlace, e.Report.UpdatedInPlace)
+			add(&s.Recreated, e.Report.Recreated)
 		}
 	}
 	p.countOnce()
+}
+
+// add sums what members say. One that says too much must not turn the sum negative, which an autoscaler reads.
+func add(sum *int32, n int32) {
+	*sum = int32(min(int64(*sum)+int64(max(n, 0)), math.MaxInt32)) //nolint:gosec // just bounded
 }
 
 // moveHeard moves the times at which members were heard only when something else has changed: a time alone is no write.
