@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,19 +36,30 @@ type confirmer struct {
 
 // New is the command.
 func New(env *cli.Env) *cobra.Command {
+	o := &confirmer{env: env, flags: genericclioptions.NewConfigFlags(true)}
 	cmd := &cobra.Command{
-		Use:   "confirm",
+		Use:   "confirm (cluster NAME | hub | ud NAME | KIND NAME)",
 		Short: "Accept what the hub will not decide alone",
 		Long: "Accept what the hub will not decide alone. Each form shows what it accepts and asks, unless --yes.\n\n" +
 			"  cluster NAME   another cluster answers under the member's name (IdentityChanged)\n" +
 			"  hub            members carry newer intents than this hub remembers (HubBehind), or another hub of the same id\n" +
 			"                 writes (TwoHubs)\n" +
-			"  ud NAME        several subsets leave at once, or claims go with one (RemovalHeld)",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.Usage(cmd, "say what: cluster NAME, hub or ud NAME")
+			"  ud NAME        several subsets leave at once, or claims go with one (RemovalHeld)\n" +
+			"  KIND NAME      an object that travels by its label, such as service/web, leaves several members at once",
+		Example: "  kubectl underway confirm service/web -n shop",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usage(cmd, "say what: cluster NAME, hub, ud NAME or KIND NAME")
+			}
+			kind, name, ok := split(args)
+			if !ok {
+				return cli.Usage(cmd, "%q is not KIND NAME, nor KIND/NAME", strings.Join(args, " "))
+			}
+			return o.object(cmd.Context(), kind, name)
 		},
 	}
+	o.bind(cmd)
 	cmd.AddCommand(newCluster(env), newHub(env), newUD(env))
 	return cmd
 }
@@ -62,22 +74,26 @@ func newCluster(env *cli.Env) *cobra.Command {
 		ValidArgsFunction: cli.CompleteNames(env, o.flags, fleetv1alpha1.GroupVersion.WithKind("MemberCluster")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), "member "+args[0], func(ctx context.Context, c client.Client) ([]pending, error) {
-				m := &fleetv1alpha1.MemberCluster{}
-				if err := c.Get(ctx, client.ObjectKey{Name: args[0]}, m); err != nil {
-					return nil, err
-				}
-				if found, ok := screen.ClusterConfirmation(m); ok {
-					return []pending{{object: m, name: "member " + m.Name, confirmation: found}}, nil
-				}
-				if _, ok := screen.HubConfirmation(m); ok {
-					return nil, fmt.Errorf("what waits on member %s is about the hub: `kubectl underway confirm hub`", m.Name)
-				}
-				return nil, nil
+				return ofMember(ctx, c, args[0])
 			})
 		},
 	}
 	o.bind(cmd)
 	return cmd
+}
+
+func ofMember(ctx context.Context, c client.Client, name string) ([]pending, error) {
+	m := &fleetv1alpha1.MemberCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, m); err != nil {
+		return nil, err
+	}
+	if found, ok := screen.ClusterConfirmation(m); ok {
+		return []pending{{object: m, name: "member " + m.Name, confirmation: found}}, nil
+	}
+	if _, ok := screen.HubConfirmation(m); ok {
+		return nil, fmt.Errorf("what waits on member %s is about the hub: `kubectl underway confirm hub`", m.Name)
+	}
+	return nil, nil
 }
 
 func newHub(env *cli.Env) *cobra.Command {
@@ -119,19 +135,23 @@ func newUD(env *cli.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := client.ObjectKey{Namespace: cli.Namespace(o.flags), Name: args[0]}
 			return o.run(cmd.Context(), "UnitedDeployment "+key.String(), func(ctx context.Context, c client.Client) ([]pending, error) {
-				ud := &appsv1alpha1.UnitedDeployment{}
-				if err := c.Get(ctx, key, ud); err != nil {
-					return nil, err
-				}
-				if found, ok := screen.UDConfirmation(ud); ok {
-					return []pending{{object: ud, name: "UnitedDeployment " + key.String(), confirmation: found}}, nil
-				}
-				return nil, nil
+				return ofUnited(ctx, c, key)
 			})
 		},
 	}
 	o.bind(cmd)
 	return cmd
+}
+
+func ofUnited(ctx context.Context, c client.Client, key client.ObjectKey) ([]pending, error) {
+	ud := &appsv1alpha1.UnitedDeployment{}
+	if err := c.Get(ctx, key, ud); err != nil {
+		return nil, err
+	}
+	if found, ok := screen.UDConfirmation(ud); ok {
+		return []pending{{object: ud, name: "UnitedDeployment " + key.String(), confirmation: found}}, nil
+	}
+	return nil, nil
 }
 
 func (o *confirmer) bind(cmd *cobra.Command) {
