@@ -77,6 +77,10 @@ func TestRetention(t *testing.T) {
 		"wanted again and moved":               {scaled, []inplace.Pod{pod(0, "r1")}, []Claim{claim(0, "2Gi", "2Gi", ofPod(0))}, "data-web-0 owners=", ""},
 		"retained after all":                   {"", two, []Claim{claim(1, "2Gi", "2Gi", ofPod(1))}, "data-web-1 owners=", ""},
 		"of an earlier pod of the name":        {scaled, two[:1], []Claim{claim(0, "2Gi", "2Gi", ofPod(0), func(c *Claim) { c.Owners[0].UID = "gone" })}, "data-web-0 owners=", ""},
+		"R2.5: retained after all, pod gone":   {nothing, two[:1], []Claim{claim(0, "2Gi", "2Gi"), claim(3, "2Gi", "2Gi", ofSet), claim(4, "2Gi", "2Gi", ofSet, someoneElse)}, "data-web-3 owners=; data-web-4 owners=ConfigMap/x", ""},
+		"R2.5: by whenScaled alone":            {scaled, two[:1], []Claim{claim(7, "2Gi", "2Gi", ofSet)}, "data-web-7 owners=", ""},
+		"R2.5: not one that is brought":        {nothing, two[:1], []Claim{claim(7, "2Gi", "2Gi", ofSet, func(c *Claim) { c.Labels = nil })}, "", ""},
+		"R2.5: it is to go with the set":       {whole, two[:1], []Claim{claim(0, "2Gi", "2Gi", ofSet), claim(7, "2Gi", "2Gi", ofSet)}, "", ""},
 		"a claim without a pod is not touched": {both, two[:1], []Claim{claim(0, "2Gi", "2Gi", ofSet), claim(7, "2Gi", "2Gi")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

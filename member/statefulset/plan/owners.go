@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,7 @@ import (
 //	Retain, Delete            nobody             the pod
 //	both Delete               the StatefulSet    the pod
 //
-// Owners of others stay. A claim whose pod is gone is not touched.
+// Owners of others stay. A claim whose pod is gone is given none; the StatefulSet is taken off it where it is not to go with it.
 func (s *scaling) own() {
 	if s.volumes.Empty() {
 		return
@@ -38,7 +39,31 @@ func (s *scaling) own() {
 			s.fixed(m, tiedText)
 		}
 	}
+	s.disown()
 	s.tellRetained()
+}
+
+// disown takes the StatefulSet off claims that have no pod, when it does not take its claims with it (any more): they would
+// go with it. Nothing is deleted by that. Those of templates that are gone count, too.
+func (s *scaling) disown() {
+	if s.Strategy.DeleteDeleted {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.volumes.seen)) {
+		c := s.volumes.seen[name]
+		if c.Terminating || !s.volumes.ours(c) || len(s.out.ClaimPatches) >= crowd.PerPass {
+			continue
+		}
+		patched := slices.ContainsFunc(s.out.ClaimPatches, func(p ClaimPatch) bool { return p.Name == name })
+		owners := slices.DeleteFunc(slices.Clone(c.Owners), func(o metav1.OwnerReference) bool { return o.UID == s.Owner.UID })
+		if patched || len(owners) == len(c.Owners) {
+			continue
+		}
+		if owners == nil {
+			owners = []metav1.OwnerReference{}
+		}
+		s.patchClaim(c, "whenDeleted is Retain, and without a pod it would go with the StatefulSet").Owners = owners
+	}
 }
 
 func (s *scaling) ownOne(m *member, c *Claim, toPod bool) {

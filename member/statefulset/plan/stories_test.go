@@ -25,7 +25,7 @@ import (
 // the end, without any help, the pods that are wanted on the revision that is wanted, and nothing left to write.
 func TestRandomStories(t *testing.T) {
 	t.Parallel()
-	from, to := seeds.Range(t, 300)
+	from, to := seeds.Range(t, 150)
 	var next atomic.Uint64
 	next.Store(from)
 	var wg sync.WaitGroup
