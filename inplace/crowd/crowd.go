@@ -89,9 +89,10 @@ type Refusal struct {
 }
 
 const (
-	// firstRetry and lastRetry bound the wait after a refusal; it doubles from one to the other.
+	// firstRetry and lastRetry bound the wait after a refusal; it doubles from one to the other. Nothing tells when a quota has
+	// room again, so the last is what somebody waits who raises one.
 	firstRetry = 5 * time.Second
-	lastRetry  = 5 * time.Minute
+	lastRetry  = time.Minute
 )
 
 // Wait is how long until the next try, not positive when it is due. A nil refusal waits for nothing.
@@ -100,7 +101,7 @@ func (r *Refusal) Wait(now time.Time) time.Duration {
 		return 0
 	}
 	wait := lastRetry
-	if doublings := max(r.Times-1, 0); doublings < 6 { //nolint:mnd // 5 s doubled six times is above five minutes
+	if doublings := max(r.Times-1, 0); doublings < 4 { //nolint:mnd // 5 s doubled four times is above a minute
 		wait = firstRetry << doublings
 	}
 	return r.Last.Add(wait).Sub(now)

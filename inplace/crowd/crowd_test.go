@@ -65,7 +65,7 @@ func TestRefusal(t *testing.T) {
 	if got := (*Refusal)(nil).Wait(now); got != 0 {
 		t.Errorf("no refusal: %v", got)
 	}
-	for times, want := range map[int]time.Duration{0: 5 * time.Second, 1: 5 * time.Second, 2: 10 * time.Second, 6: 160 * time.Second, 7: 5 * time.Minute, 99: 5 * time.Minute} {
+	for times, want := range map[int]time.Duration{0: 5 * time.Second, 1: 5 * time.Second, 2: 10 * time.Second, 4: 40 * time.Second, 5: time.Minute, 99: time.Minute} {
 		if got := (&Refusal{Times: times, Last: now}).Wait(now); got != want {
 			t.Errorf("%d times: %v, want %v", times, got, want)
 		}
