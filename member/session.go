@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,6 +20,14 @@ import (
 
 // passDeadline bounds one reconcile: a request that hangs holds up one worker, not for ever.
 const passDeadline = 2 * time.Minute
+
+// A pass that fails is tried again after firstRetry, doubling to lastRetry. controller-runtime would go to 1,000 s: with an API
+// server that was away for ten minutes, or a member's webhook that refuses one pod of many, what waits by time alone (a grace
+// period, minReadySeconds, the proof by quiet) would wait as long.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
 
 // session is one run of the kinds: a cache of its own and a controller per kind. A nil session has ended.
 type session struct {
@@ -166,6 +175,7 @@ func (s *supervisor) controller(k runnable, c cache.Cache, w watches) (controlle
 		Reconciler:              r,
 		MaxConcurrentReconciles: s.Concurrency,
 		ReconciliationTimeout:   passDeadline,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
 		UsePriorityQueue:        new(true),
 		// A session may start the same kind again in this process.
 		SkipNameValidation: new(true),

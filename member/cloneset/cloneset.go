@@ -3,6 +3,7 @@ package cloneset
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -80,6 +81,10 @@ func (k Kind) Read(obj client.Object) workload.Wanted {
 		},
 	}
 	w.Intent.Replicas = max(ptr.Deref(cs.Spec.Replicas, 1), 0)
+	if w.MinReadySeconds < 0 {
+		// What is no time is never over.
+		w.MinReadySeconds = math.MaxInt32
+	}
 	problem := cmp.Or(first(cs.Spec.Problems()), w.ReadTemplate(cs.Spec.Template.Raw, cs.Spec.Selector), readScaling(cs, &w), k.readRollout(cs, &w))
 	if problem != "" {
 		w.Intent = inplace.Intent{
