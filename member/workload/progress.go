@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 )
 
-// progress is how far one generation of a workload has come, for spec.progressDeadlineSeconds. It is memory: a restart
-// counts from its first look, and goes on calling late what the status calls late.
+// progress is how far one generation of a workload has come, for spec.progressDeadlineSeconds. It is memory; the moment alone is
+// in the status, as the time of condition Progressing, so that a restart does not count anew.
 type progress struct {
 	begun      bool
 	generation int64
@@ -22,6 +23,51 @@ type progress struct {
 	at   time.Time
 	// reached is set once everything wanted was there: what goes down afterwards is no release that is late.
 	reached bool
+	// rested is set while nothing has to get ahead: the time begins when that ends.
+	rested bool
+}
+
+// progressGrain is the part of the deadline by which the moment in the status may be older than the true one: a status that says
+// nothing else that is new is not written for less.
+const progressGrain = 10
+
+// moment is the time of the condition Progressing while a release moves: when it last got ahead, or what the status says,
+// as long as that is near enough.
+func (p *progress) moment(stored time.Time, deadline time.Duration) time.Time {
+	if at := p.at.Truncate(time.Second); at.Sub(stored) >= deadline/progressGrain {
+		return at
+	}
+	return stored
+}
+
+// recall takes from the last status what it says about this release.
+func (s *observation) recallProgress(was metav1.Condition) {
+	p, deadline := &s.book.progress, s.wanted.ProgressDeadline
+	switch was.Reason {
+	case reasonDeadline:
+		p.at = s.now.Add(-deadline)
+	case s.reason(reasonAvailable), reasonPartition:
+		p.reached = true
+	case s.reason(reasonUpdated):
+		p.at = s.lastAhead(was.LastTransitionTime.Time, deadline)
+	}
+}
+
+// lastAhead is when the release last got ahead as far as the status tells, now if it does not: a time ahead of now is not
+// believed, and one from before the revision was made (of an agent that did not write it) is not about this release.
+func (s *observation) lastAhead(stored time.Time, deadline time.Duration) time.Time {
+	if stored.IsZero() {
+		return s.now
+	}
+	// It may have got ahead by a grain since; never too early.
+	at := stored.Add(deadline / progressGrain)
+	if made := s.revisions[s.wanted.Intent.Update.Name]; made != nil && made.CreationTimestamp.After(at) {
+		at = made.CreationTimestamp.Time
+	}
+	if at.After(s.now) {
+		return s.now
+	}
+	return at
 }
 
 // marks grow while a release, or scaling, gets ahead. The largest seen counts, so that a pod that comes and goes is none.
@@ -62,15 +108,14 @@ func (s *observation) progressed(sum inplace.Summary) (in time.Duration) {
 	defer func() { p.target = want.Update.Name }()
 	p.follow(generation, marksOf(sum, want.Replicas), s.now)
 	p.reached = p.reached || sum.Done(want.Replicas)
-	if was := meta.FindStatusCondition(s.wanted.Status.Conditions, appsv1alpha1.ConditionProgressing); first && was != nil &&
-		was.ObservedGeneration == generation {
-		switch was.Reason {
-		case reasonDeadline:
-			p.at = s.now.Add(-deadline)
-		case s.reason(reasonAvailable), reasonPartition:
-			p.reached = true
-		}
+	was := meta.FindStatusCondition(s.wanted.Status.Conditions, appsv1alpha1.ConditionProgressing)
+	if first && was != nil && was.ObservedGeneration == generation {
+		s.recallProgress(*was)
 	}
+	if p.rested && !resting {
+		p.at = s.now
+	}
+	p.rested = resting
 	if resting || p.reached {
 		p.at = s.now
 		return 0

@@ -148,6 +148,7 @@ func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.C
 		moving.Message = deadlinePassed(s.wanted.ProgressDeadline, d)
 	}
 	set(moving)
+	s.keepMoment(conditions, moving)
 	for _, w := range s.warnings(d, failed) {
 		if w.Message == "" {
 			meta.RemoveStatusCondition(&conditions, w.Type)
@@ -157,6 +158,21 @@ func (s *observation) conditions(d inplace.Decision, failed failures) []metav1.C
 		set(w)
 	}
 	return conditions
+}
+
+// keepMoment makes the time of condition Progressing say when a release last got ahead, where there is a deadline for it.
+func (s *observation) keepMoment(conditions []metav1.Condition, moving metav1.Condition) {
+	deadline := s.wanted.ProgressDeadline
+	if deadline <= 0 || moving.Reason != s.reason(reasonUpdated) || s.book.progress.reached {
+		return
+	}
+	is := meta.FindStatusCondition(conditions, moving.Type)
+	stored := is.LastTransitionTime.Time
+	if was := meta.FindStatusCondition(s.wanted.Status.Conditions, moving.Type); was == nil || was.Reason != moving.Reason {
+		// It says something else: what comes now has a beginning of its own.
+		stored = time.Time{}
+	}
+	is.LastTransitionTime = metav1.NewTime(s.book.progress.moment(stored, deadline))
 }
 
 // reason is one that begins with the name of the kind.
