@@ -373,6 +373,9 @@ const (
 	// ConditionReachable is False while a subset's member is not heard from, or comes back, and others may stand in for it
 	// (type Adaptive with unreachableSeconds). Ours.
 	ConditionReachable = "Reachable"
+	// ConditionScaledInRelease is True while Kubernetes' own StatefulSet is held whole because it was scaled in mid-release
+	// while a part of it was granted. Ours.
+	ConditionScaledInRelease = "ScaledInRelease"
 )
 
 // Words of the enumerations above. The empty word means the first of each.

@@ -42,6 +42,7 @@ func (p *pass) place(pl *place) {
 	entry.Partition = pl.replicas - pl.grant
 	entry.Conditions = nil
 	p.mark(pl)
+	p.markGrown(pl)
 	if entry.Revision != pl.target.revision || (entry.Kind != "" && entry.Kind != p.kind()) {
 		// What is known of another revision says nothing of this one.
 		entry.UpdatedReplicas, entry.UpdatedReadyReplicas, entry.Report = 0, 0, nil

@@ -61,6 +61,7 @@ func (p *pass) grants() {
 			pl.hold("the template is refused")
 		}
 	}
+	p.holdGrown()
 	p.returning()
 }
 

@@ -83,6 +83,8 @@ type pass struct {
 	spoilt    []string
 	notes     []string
 	unsettled bool
+	// grew is true when a place is held from now on because it was scaled in mid-release.
+	grew      bool
 	leavers   []leaver
 	removal   string
 	removalOf string
@@ -135,7 +137,7 @@ func (p *pass) plan() {
 func (p *pass) conclude() {
 	s, was := p.status, p.was
 	stored := equal(s.Release, was.Release) && s.CurrentRevision == was.CurrentRevision &&
-		s.UpdatedRevision == was.UpdatedRevision && p.out.Create == nil
+		s.UpdatedRevision == was.UpdatedRevision && p.out.Create == nil && !p.grew
 	p.out.StoreFirst = !stored
 	p.out.AddFinalizer = !slices.Contains(p.United.Finalizers, appsv1alpha1.FinalizerChildren)
 	if p.out.StoreFirst || p.out.AddFinalizer {

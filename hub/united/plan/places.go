@@ -30,6 +30,8 @@ type place struct {
 	kept string
 	// unnamed is true when neither partitions nor partition names it.
 	unnamed bool
+	// grown is true for what is held whole because it was scaled in mid-release (holdGrown).
+	grown bool
 
 	target rendered
 	// settled is true when the target revision changes nothing for this subset.
