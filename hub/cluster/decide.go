@@ -262,7 +262,7 @@ func (w *writer) reachable(o observation) {
 
 // unreachable tells a member that does not answer from one that is not who the kubeconfig says: only a person can help there.
 func unreachable(o observation) (reason, message string) {
-	if words := o.view.Message; strings.Contains(words, "certificate") {
+	if words := o.view.Message; o.view.Untrusted {
 		return "CertificateNotTrusted", fmt.Sprintf("what answers there has a certificate that the stored kubeconfig does not trust (%s); "+
 			"if the cluster or its authority was replaced: %s", words, o.remedy())
 	}
@@ -300,7 +300,13 @@ func readiness(o observation, changed string) (reason, message string) {
 	return "", ""
 }
 
+// longestMessage bounds a condition's message, in bytes; the CRD takes 32768.
+const longestMessage = 4096
+
 func (w *writer) set(kind string, status metav1.ConditionStatus, reason, message string) {
+	if len(message) > longestMessage {
+		message = strings.ToValidUTF8(message[:longestMessage], "") + "..."
+	}
 	c := metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: w.generation,
 		LastTransitionTime: metav1.NewTime(w.now.UTC().Truncate(time.Second)),

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -136,6 +137,23 @@ func TestStops(t *testing.T) {
 	d = next(o, at(1))
 	if d.confirmed == nil || !d.dropConfirm || conditionOf(t, d, "HubBehind") != nil || conditionOf(t, d, "Ready").Status != metav1.ConditionTrue {
 		t.Errorf("confirmed: %+v", d)
+	}
+}
+
+// TestNoMessageIsTooLongToBeStored: the stop of one member stands on all of them.
+func TestNoMessageIsTooLongToBeStored(t *testing.T) {
+	t.Parallel()
+	endless := strings.Repeat("\u00e9", 1<<19)
+	for _, o := range []observation{
+		{member: named("eu-1", "uid-1"), refused: endless}, {member: named("eu-1", "uid-1"), missing: endless},
+	} {
+		o.config = &rest.Config{}
+		o.stops = []outbox.StopReason{{Condition: outbox.StopTwoHubs, Member: "us-1", Seen: endless}}
+		for _, c := range next(o, at(0)).status.Conditions {
+			if len(c.Message) > 32768 || !utf8.ValidString(c.Message) {
+				t.Errorf("%s has %d bytes", c.Type, len(c.Message))
+			}
+		}
 	}
 }
 

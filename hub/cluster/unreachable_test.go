@@ -13,13 +13,19 @@ import (
 // until somebody changes the credential.
 func TestAStrangeCertificateNeedsAPerson(t *testing.T) {
 	t.Parallel()
-	for words, want := range map[string]struct{ reason, message string }{
-		"no answer in time":                               {"Unreachable", "does not answer"},
-		"x509: certificate signed by unknown authority":   {"CertificateNotTrusted", "kubectl underway join eu-1 --kubeconfig FILE --upgrade"},
-		"its certificate has expired or is not yet valid": {"CertificateNotTrusted", "has expired"},
+	for words, want := range map[string]struct {
+		untrusted       bool
+		reason, message string
+	}{
+		"no answer in time":                               {false, "Unreachable", "does not answer"},
+		"x509: certificate signed by unknown authority":   {true, "CertificateNotTrusted", "kubectl underway join eu-1 --kubeconfig FILE --upgrade"},
+		"its certificate has expired or is not yet valid": {true, "CertificateNotTrusted", "has expired"},
+		// A member's own words, other ones at each try, must not be a write at each try.
+		"no certificate today, 17": {false, "Unreachable", "does not answer"},
 	} {
 		o := ready(named("eu-1", "uid-1"))
 		o.view.State, o.view.Block, o.view.Reachable, o.view.Message = clusters.StateDegraded, clusters.BlockUnreachable, false, words
+		o.view.Untrusted = want.untrusted
 		d := next(o, at(0))
 		for _, kind := range []string{"Ready", "Reachable"} {
 			c := conditionOf(t, d, kind)

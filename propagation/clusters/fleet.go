@@ -132,6 +132,8 @@ type View struct {
 	// Block and Message say why it is not Ready.
 	Block   Block
 	Message string
+	// Untrusted is true, with BlockUnreachable, where what answers has a certificate that is not trusted.
+	Untrusted bool
 	// Synced is true once every served kind in use that the hub may read was in the cache; it stays true when another kind
 	// comes into use. KindView.Synced tells of one.
 	Synced bool

@@ -35,6 +35,9 @@ func sight(ctx context.Context, client dynamic.Interface) (sighting, error) {
 	if len(list.Items) != 1 || list.Items[0].GetUID() == "" {
 		return sighting{}, fmt.Errorf("reading namespace kube-system: got %d, want 1", len(list.Items))
 	}
+	if uid := string(list.Items[0].GetUID()); told(uid) != uid {
+		return sighting{}, fmt.Errorf("reading namespace kube-system: its UID has %d bytes, which no UID has", len(uid))
+	}
 	version, err := strconv.ParseUint(list.GetResourceVersion(), 10, 64)
 	if err != nil {
 		version = 0

@@ -321,7 +321,7 @@ func (m *member) beats(ctx context.Context, conn *connection, namespace, name st
 	case seen.renewed != renewed:
 		seen.renewed, seen.at = renewed, now
 	}
-	seen.version = lease.Labels[appsv1alpha1.LabelVersion]
+	seen.version = told(lease.Labels[appsv1alpha1.LabelVersion])
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || now.Sub(seen.at) >= alive {
 		return ReconcilerNobody
 	}

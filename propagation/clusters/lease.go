@@ -45,6 +45,7 @@ func (l *leaseMemory) observe(lease *coordinationv1.Lease, me string, now time.T
 		*l = leaseMemory{}
 		return leaseRenew
 	}
+	holder = told(holder)
 	switch {
 	case l.holder != holder:
 		*l = leaseMemory{holder: holder, version: lease.ResourceVersion, since: now}

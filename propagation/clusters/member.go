@@ -228,7 +228,9 @@ func (m *member) unheard(conn *connection, err error) {
 			v.Reachable, v.Block, v.Message = false, BlockUnauthorized, "the member refuses the credential: "+words(err)
 		})
 	default:
-		m.change(func(v *View) { v.Reachable, v.Block, v.Message = false, BlockUnreachable, words(err) })
+		m.change(func(v *View) {
+			v.Reachable, v.Block, v.Message, v.Untrusted = false, BlockUnreachable, words(err), untrusted(err)
+		})
 	}
 	if !conn.gate.down.Swap(true) {
 		conn.drop()
@@ -261,7 +263,7 @@ func (m *member) readVersion(ctx context.Context, conn *connection) error {
 	if err := readJSON(ctx, conn.plain, "/version", &v); err != nil {
 		return err
 	}
-	m.change(func(view *View) { view.Version = v.GitVersion })
+	m.change(func(view *View) { view.Version = told(v.GitVersion) })
 	return nil
 }
 

@@ -2,19 +2,40 @@ package clusters
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// longest is how many bytes of what a member says of itself are kept: it is repeated in the statuses of others.
+const longest = 253
+
+// told is a member's text as it is kept: cut, and valid in any status.
+func told(text string) string {
+	if len(text) > longest {
+		text = text[:longest] + "..."
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// untrusted is true where the server that answers is not proven to be the member, by our own look at its certificate.
+func untrusted(err error) bool {
+	var proof *tls.CertificateVerificationError
+	return errors.As(err, &proof)
+}
+
 // words says why a member does not answer in words that do not change from try to try: without ports, times and
 // addresses of resolvers. They are compared to find out whether anything changed.
-func words(err error) string {
+func words(err error) string { return told(wordsOf(err)) }
+
+func wordsOf(err error) string {
 	var (
 		status  apierrors.APIStatus
 		dns     *net.DNSError
