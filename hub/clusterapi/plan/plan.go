@@ -68,6 +68,10 @@ func follow(o Observation, now time.Time) Decision {
 	case c.Deleting && o.KindGoing:
 		// The CRD takes all Clusters with it: no person asked for this one to go.
 		d.LookAgain = pollNot
+	case c.Deleting && c.Paused:
+		// `clusterctl move` takes a Cluster away so: its machines live on, and so does the membership.
+		w.followed(fleetv1alpha1.ReasonClusterPaused, "the Cluster is paused and is being deleted, as when it moves to another management cluster: the membership stays as it is")
+		d.LookAgain = pollReady
 	case c.Deleting:
 		w.followed(fleetv1alpha1.ReasonClusterDeleting, "the Cluster is being deleted: the member gets no new grants, its workloads stay as they are, and it is forgotten when the Cluster is gone")
 		d.LookAgain = pollReady

@@ -115,6 +115,10 @@ func TestAMemberOutlivesEverythingButTheDeletionOfItsCluster(t *testing.T) {
 		}, false, ""},
 		"it is being deleted":              {func(o *Observation) { o.Cluster.Deleting = true }, false, fleetv1alpha1.ReasonClusterDeleting},
 		"it is being deleted with its CRD": {func(o *Observation) { o.Cluster.Deleting, o.KindGoing = true, true }, false, ""},
+		"it is paused and being deleted":   {func(o *Observation) { o.Cluster.Paused, o.Cluster.Deleting = true, true }, false, fleetv1alpha1.ReasonClusterPaused},
+		"it is paused after it began to go": {func(o *Observation) {
+			o.Cluster.Paused, o.Cluster.Deleting, o.Member = true, true, member(deleted)
+		}, false, fleetv1alpha1.ReasonClusterPaused},
 		"it is paused":                     {func(o *Observation) { o.Cluster.Paused = true }, false, fleetv1alpha1.ReasonClusterPaused},
 		"it lost the label":                {func(o *Observation) { o.Cluster.Selected = false }, false, fleetv1alpha1.ReasonDeselected},
 		"its control plane is made anew":   {func(o *Observation) { o.Cluster.Initialized = false }, false, fleetv1alpha1.ReasonNotInitialized},
