@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
@@ -164,8 +165,30 @@ func listHubs(ctx context.Context, c client.Client, gvk schema.GroupVersionKind,
 }
 
 // mark writes the orphaned mark, and takes references to owners on the hub off: they would let the garbage collector
-// delete what is to stay.
+// delete what is to stay. What an agent or a controller has written meanwhile is read again: it is no reason to end.
 func (a *applier) mark(ctx context.Context, u *unstructured.Unstructured, now time.Time) error {
+	uid, hub := u.GetUID(), u.GetLabels()[appsv1alpha1.LabelHub]
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := a.markAsRead(ctx, u, now)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		fresh := &unstructured.Unstructured{}
+		fresh.SetGroupVersionKind(u.GroupVersionKind())
+		switch readErr := a.client.Get(ctx, client.ObjectKeyFromObject(u), fresh); {
+		case apierrors.IsNotFound(readErr):
+			return nil
+		case readErr != nil:
+			return fmt.Errorf("reading %s on %s again: %w", nameOf(u), a.where, readErr)
+		case fresh.GetUID() != uid || fresh.GetLabels()[appsv1alpha1.LabelHub] != hub:
+			return nil // it is not the hub's any more
+		}
+		u.Object = fresh.Object
+		return err
+	})
+}
+
+func (a *applier) markAsRead(ctx context.Context, u *unstructured.Unstructured, now time.Time) error {
 	if _, marked := u.GetAnnotations()[appsv1alpha1.AnnotationOrphaned]; marked && len(u.GetOwnerReferences()) == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
@@ -127,6 +129,50 @@ func TestUnjoinTakesEverythingBackAndNoWorkload(t *testing.T) {
 	}
 	if !exists(t, member, &corev1.Secret{}, system, "theirs") {
 		t.Error("something without our label is gone")
+	}
+}
+
+// TestUnjoinGoesOnThroughConflicts: an agent writes the status of its workloads all the time. What became somebody else's
+// meanwhile is left.
+func TestUnjoinGoesOnThroughConflicts(t *testing.T) {
+	conflicts := map[string]int{"ours": 2, "taken": 1}
+	taken := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "taken", UID: "taken", Labels: map[string]string{appsv1alpha1.LabelHub: hubID()}}}
+	hub, plain := fakeHub(t), fakeMember(t, taken)
+	member := interceptor.NewClient(plain.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if conflicts[obj.GetName()] == 0 {
+				return c.Patch(ctx, obj, p, opts...)
+			}
+			conflicts[obj.GetName()]--
+			// Somebody was faster: what was read is old now.
+			live := &appsv1.Deployment{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), live); err != nil {
+				return err
+			}
+			live.Status.Replicas++
+			if obj.GetName() == "taken" {
+				live.Labels[appsv1alpha1.LabelHub] = "ffffffffffffffff"
+			}
+			if err := c.Update(ctx, live); err != nil {
+				return err
+			}
+			return c.Patch(ctx, obj, p, opts...)
+		},
+	})
+	if _, err := unjoin(t, hub, member, func(*install.UnjoinOptions) {}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"ours": true, "taken": false} {
+		d := &appsv1.Deployment{}
+		if !exists(t, plain, d, "shop", name) {
+			t.Fatalf("%s is gone", name)
+		}
+		if _, marked := d.Annotations[appsv1alpha1.AnnotationOrphaned]; marked != want {
+			t.Errorf("%s: marked %v, want %v", name, marked, want)
+		}
+	}
+	if conflicts["ours"]+conflicts["taken"] > 0 {
+		t.Errorf("conflicts that nobody met: %v", conflicts)
 	}
 }
 
