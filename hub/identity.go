@@ -17,6 +17,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/clusters"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // The Secret with the nonce and the term, and the identity of the hub's own cluster. The namespace of the Secret is where the
@@ -55,12 +56,38 @@ func loadIdentity(ctx context.Context, c client.Client) (*identity, error) {
 		return nil, errors.New("reading Secret underway-hub-id: it has no nonce; restore it, or delete it to become a new hub")
 	}
 	out := &identity{client: c, id: clusters.HubID(system.UID, nonce), cluster: string(system.UID)}
-	term, err := strconv.ParseInt(string(secret.Data[keyTerm]), 10, 64)
+	term, err := termIn(secret)
 	if err != nil {
-		return nil, fmt.Errorf("reading the term in Secret underway-hub-id: %w", err)
+		return nil, err
 	}
 	out.term.Store(term)
 	return out, nil
+}
+
+func termIn(secret *corev1.Secret) (int64, error) {
+	term, err := strconv.ParseInt(string(secret.Data[keyTerm]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the term in Secret underway-hub-id: %w", err)
+	}
+	return term, nil
+}
+
+// lead reads the term again when this process begins to lead: a person may have confirmed another one while it waited, and
+// with the old term everything on members would look newer than this hub. Another nonce is another hub.
+func (i *identity) lead(ctx context.Context) error {
+	secret := &corev1.Secret{}
+	if err := i.client.Get(ctx, secretName(), secret); err != nil {
+		return fmt.Errorf("reading Secret underway-hub-id: %w", err)
+	}
+	if clusters.HubID(types.UID(i.cluster), string(secret.Data[keyNonce])) != i.id {
+		return errors.New("Secret underway-hub-id has another nonce than when this process began: it must be started again")
+	}
+	stored, err := termIn(secret)
+	if err != nil {
+		return err
+	}
+	i.term.Store(max(stored, i.term.Load()))
+	return nil
 }
 
 func secretName() types.NamespacedName {
@@ -111,13 +138,22 @@ func wrap(doing string, err error) error {
 // Term is the present one.
 func (i *identity) Term() int64 { return i.term.Load() }
 
-// RaiseAbove stores a term above seen and above the present one, and uses it from then on.
+// RaiseAbove stores a term above seen, above the stored one and above the present one, and uses it from then on. A term that no
+// intent can hold is refused: what was seen was not written by a hub.
 func (i *identity) RaiseAbove(ctx context.Context, seen int64) error {
 	secret := &corev1.Secret{}
 	if err := i.client.Get(ctx, secretName(), secret); err != nil {
 		return fmt.Errorf("reading Secret underway-hub-id: %w", err)
 	}
-	next := max(seen, i.term.Load()) + 1
+	stored, err := termIn(secret)
+	if err != nil {
+		return err
+	}
+	top := max(seen, stored, i.term.Load())
+	if top >= render.MaxIntent {
+		return fmt.Errorf("a term of %d was seen on a member, which no hub has written: take that annotation (%s) off there", top, appsv1alpha1.AnnotationIntent)
+	}
+	next := top + 1
 	secret.Data[keyTerm] = []byte(strconv.FormatInt(next, 10))
 	if err := i.client.Update(ctx, secret); err != nil {
 		return fmt.Errorf("writing Secret underway-hub-id: %w", err)

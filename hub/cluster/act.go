@@ -19,6 +19,9 @@ import (
 func (r *Reconciler) act(ctx context.Context, seen observation, d *decision) error {
 	if d.confirmed != nil {
 		if err := r.resume(ctx, *d.confirmed); err != nil {
+			if r.Events != nil {
+				r.Events.Eventf(seen.member, nil, corev1.EventTypeWarning, "NotConfirmed", "Confirm", "%s", err.Error())
+			}
 			return err
 		}
 	}

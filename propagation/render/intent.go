@@ -13,6 +13,10 @@ import (
 // ErrIntent is wrapped by every error of ParseIntent.
 var ErrIntent = errors.New("intent is not <term>/<owner UID>/<owner generation>/<grant epoch>")
 
+// MaxIntent is the largest term, generation and epoch. No hub counts so far: what is beyond it was not written by one, and must
+// not lead a hub to count on from there until its numbers turn over.
+const MaxIntent = int64(1) << 53
+
 // Intent orders the writes of one owner to one child. A larger intent is a newer one.
 type Intent struct {
 	// Term counts the confirmations of a hub that had fallen behind.
@@ -25,7 +29,7 @@ type Intent struct {
 	Epoch int64
 }
 
-// ParseIntent reads an intent as String writes it. Every error wraps ErrIntent.
+// ParseIntent reads an intent as String writes it, with numbers up to MaxIntent. Every error wraps ErrIntent.
 func ParseIntent(s string) (Intent, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 4 || parts[1] == "" {
@@ -34,7 +38,7 @@ func ParseIntent(s string) (Intent, error) {
 	out := Intent{OwnerUID: types.UID(parts[1])}
 	for i, to := range map[int]*int64{0: &out.Term, 2: &out.Generation, 3: &out.Epoch} {
 		n, err := strconv.ParseInt(parts[i], 10, 64)
-		if err != nil || n < 0 || strconv.FormatInt(n, 10) != parts[i] {
+		if err != nil || n < 0 || n > MaxIntent || strconv.FormatInt(n, 10) != parts[i] {
 			return Intent{}, fmt.Errorf("reading %q: %w", s, ErrIntent)
 		}
 		*to = n

@@ -442,7 +442,7 @@ func TestIntent(t *testing.T) {
 	if _, ok := (render.Intent{OwnerUID: "a", Term: 9}).Compare(render.Intent{OwnerUID: "b"}); ok {
 		t.Error("intents of two owners have an order")
 	}
-	for _, bad := range []string{"", "1/u/2", "1/u/2/3/4", "-1/u/2/3", "1//2/3", "x/u/2/3", "01/u/2/3", "1/u/2/3 ", "1/u/2/+3", "99999999999999999999/u/1/1"} {
+	for _, bad := range []string{"", "1/u/2", "1/u/2/3/4", "-1/u/2/3", "1//2/3", "x/u/2/3", "01/u/2/3", "1/u/2/3 ", "1/u/2/+3", "99999999999999999999/u/1/1", "9223372036854775807/u/1/1", "1/u/9007199254740993/1", "1/u/1/9007199254740993"} {
 		if got, err := render.ParseIntent(bad); !errors.Is(err, render.ErrIntent) {
 			t.Errorf("ParseIntent(%q) = %v, %v", bad, got, err)
 		}
