@@ -30,6 +30,9 @@ const fieldManager = appsv1alpha1.FieldManagerHub
 
 // act carries a decision out and says when to look again.
 func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decision) (time.Duration, error) {
+	if err := r.account(ctx, seen, d); err != nil {
+		return 0, err
+	}
 	if !d.Stay {
 		r.post(ctx, seen, d.Items)
 	}
@@ -37,9 +40,6 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 	again := soonest(r.tell(seen, &d.Summary), d.LookAgainIn)
 	if !d.Hold && !d.Release && d.Confirm == nil {
 		return again, nil
-	}
-	if err := r.account(ctx, seen, d); err != nil {
-		return 0, err
 	}
 	err := r.mark(ctx, seen, d)
 	if apierrors.IsForbidden(err) {
@@ -90,14 +90,19 @@ func (r *Reconciler) mark(ctx context.Context, seen *observation, d *plan.Decisi
 	return wrap("marking "+seen.key.String(), r.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
-// account notes what is owed before an object is released, and that nothing is owed before one is held again.
+// account notes what is owed before an object is released, and that nothing is once it travels, or lets its copies go.
 func (r *Reconciler) account(ctx context.Context, seen *observation, d *plan.Decision) error {
 	switch {
-	case d.Hold:
+	case d.Wish == plan.WishTravel, d.Wish == plan.WishLetGo:
 		return r.Ledger.Drop(ctx, seen.Object.UID)
 	case d.Owed:
+		version, err := strconv.ParseInt(seen.meta.ResourceVersion, 10, 64)
+		if err != nil {
+			return wrap("reading the version of "+seen.key.String(), err)
+		}
 		return r.Ledger.Add(ctx, Ended{
-			UID: seen.Object.UID, Kind: seen.Object.Kind, Namespace: seen.meta.Namespace, Name: seen.meta.Name, At: r.Clock.Now().UTC().Truncate(time.Second),
+			UID: seen.Object.UID, Kind: seen.Object.Kind, Namespace: seen.meta.Namespace, Name: seen.meta.Name,
+			At: r.Clock.Now().UTC().Truncate(time.Second), Term: r.Term(), Version: version,
 		})
 	}
 	return nil

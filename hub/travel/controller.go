@@ -38,6 +38,8 @@ type Members interface {
 	View(name string) (clusters.View, bool)
 	// Child is the hub's cached object; false while the kind is not read there.
 	Child(member string, gvk schema.GroupVersionKind, name types.NamespacedName) (*unstructured.Unstructured, bool)
+	// Get is a fresh read; a NotFound error is an answer of the member.
+	Get(ctx context.Context, member string, gvk schema.GroupVersionKind, name types.NamespacedName) (*unstructured.Unstructured, error)
 }
 
 // Outbox is where wishes go; *outbox.Outbox is one.
@@ -210,6 +212,13 @@ func (r *Reconciler) remembers(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.memory[key] != nil
+}
+
+func (r *Reconciler) remembersUID(key types.NamespacedName, uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.memory[key]
+	return m != nil && m.uid == uid
 }
 
 // forget withdraws everything of an object.

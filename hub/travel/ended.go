@@ -27,7 +27,8 @@ const collectEvery = 5 * time.Second
 type debt struct {
 	// posted are the members that were asked to delete theirs.
 	posted map[string]bool
-	// barred are those that answered that the hub has no right; they are asked again when something of them changes.
+	// barred are those of which the answer was no: the hub has no right there, or the copy is not to go after all. They are asked
+	// again when something of them changes.
 	barred map[string]bool
 }
 
@@ -60,7 +61,9 @@ func (r *Reconciler) collect(ctx context.Context) (ctrl.Result, error) {
 			continue // it may come back
 		}
 		items, open := plan.Collect(r.debtors(list, kind, &e))
-		r.ask(ctx, kind, &e, items)
+		if !r.remembersUID(Key(kind.GVK.GroupKind(), e.Namespace, e.Name), uid) {
+			r.ask(ctx, kind, &e, items) // else its own pass asks, for the same owner
+		}
 		if !open {
 			paid = append(paid, uid)
 		}
@@ -118,15 +121,17 @@ func (r *Reconciler) debtors(list *fleetv1alpha1.MemberClusterList, kind render.
 		var obj *unstructured.Unstructured
 		obj, m.Known = r.Members.Child(mc.Name, kind.GVK, types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
 		m.Marked = obj != nil && marks(obj, e.UID)
+		m.Newer = m.Marked && later(obj, e.intent())
 		if m.Known && !m.Marked && !d.posted[mc.Name] {
 			continue
 		}
 		m.Ready, _, m.Blind = r.state(mc.Name, kind)
-		m.Delivery.Barred = r.barred(d, mc.Name) && !m.Known
+		m.Delivery.Barred = r.barred(d, mc.Name)
 		if d.posted[mc.Name] {
 			m.Posted, m.Delivery.Moving = plan.WantDeleted, true
 			if o, ok := r.Outbox.Outcome(e.key(mc.Name, kind)); ok {
 				m.Delivery = deliveryOf(o, e.UID)
+				m.Delivery.Barred = m.Delivery.Barred || o.State == outbox.StateUnwantedDelete
 			}
 		}
 		if m.Delivery.Barred {
@@ -143,6 +148,11 @@ func (r *Reconciler) barred(d *debt, member string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return d.barred[member]
+}
+
+// intent is of the last version that could be sent.
+func (e *Ended) intent() render.Intent {
+	return render.Intent{Term: e.Term, OwnerUID: e.UID, Generation: e.Version}
 }
 
 func (e *Ended) key(member string, kind render.Kind) outbox.Key {
@@ -197,6 +207,10 @@ func (r *Reconciler) stillOwed(kind render.Kind, e Ended, member string) func(co
 			if wish, _ := plan.WishOf(o, ending); wish != plan.WishRemove {
 				return false, nil
 			}
+		}
+		obj, err := r.Members.Get(ctx, member, kind.GVK, types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
+		if err != nil || later(obj, e.intent()) {
+			return false, wrap("reading the copy", client.IgnoreNotFound(err))
 		}
 		mc := &fleetv1alpha1.MemberCluster{}
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: member}, mc); err != nil {

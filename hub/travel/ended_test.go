@@ -1,7 +1,9 @@
 package travel
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +36,8 @@ import (
 type place struct {
 	away, refused bool
 	owner         string
+	// version of the hub's object that it is a copy of; 0 is 1.
+	version int
 }
 
 // stage is a hub with members, through the real reads and writes; it is its own Members and Outbox.
@@ -104,8 +108,14 @@ func (s *stage) View(name string) (clusters.View, bool) {
 }
 
 func (s *stage) Child(name string, gvk schema.GroupVersionKind, key types.NamespacedName) (*unstructured.Unstructured, bool) {
-	p := s.places[name]
-	if p == nil || p.away || p.refused {
+	if p := s.places[name]; p != nil {
+		return p.copy(gvk, key)
+	}
+	return nil, false
+}
+
+func (p *place) copy(gvk schema.GroupVersionKind, key types.NamespacedName) (*unstructured.Unstructured, bool) {
+	if p.away || p.refused {
 		return nil, false
 	}
 	if p.owner == "" {
@@ -115,8 +125,17 @@ func (s *stage) Child(name string, gvk schema.GroupVersionKind, key types.Namesp
 	u.SetGroupVersionKind(gvk)
 	u.SetNamespace(key.Namespace)
 	u.SetName(key.Name)
-	u.SetAnnotations(map[string]string{appsv1alpha1.AnnotationOwnerPrefix + p.owner: "", appsv1alpha1.AnnotationIntent: "1/" + p.owner + "/1/0"})
+	u.SetAnnotations(map[string]string{appsv1alpha1.AnnotationOwnerPrefix + p.owner: "", appsv1alpha1.AnnotationIntent: fmt.Sprintf("1/%s/%d/0", p.owner, max(1, p.version))})
 	return u, true
+}
+
+func (s *stage) Get(_ context.Context, member string, gvk schema.GroupVersionKind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	p := *s.places[member]
+	p.refused = false
+	if u, _ := p.copy(gvk, key); u != nil {
+		return u, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
 // Post answers at once, as a member that is there does: a delete is done when it is still wanted.
@@ -282,7 +301,7 @@ func TestEndedAndWantedAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"u"}, s.owed()); diff != "" {
 		t.Fatalf("owed (-want +got):\n%s", diff)
 	}
-	still := s.r.stillOwed(s.kinds[0], Ended{UID: "u", Kind: "Service", Namespace: "shop", Name: "web"}, "west")
+	still := s.r.stillOwed(s.kinds[0], Ended{UID: "u", Kind: "Service", Namespace: "shop", Name: "web", Term: 1, Version: 1 << 40}, "west")
 	if ok, err := still(t.Context()); !ok || err != nil {
 		t.Errorf("its label is off: %v, %v", ok, err)
 	}
@@ -359,6 +378,61 @@ func TestARetiredKindIsLetGo(t *testing.T) {
 	got, err := s.r.Ledger.Kinds(t.Context())
 	if diff := cmp.Diff([]schema.GroupVersionKind{{Group: "g", Version: "v1", Kind: "K"}}, got); diff != "" || err != nil {
 		t.Errorf("kinds (-want +got), %v:\n%s", err, diff)
+	}
+}
+
+// TestARestoredHubOwesNothing (R1.13 a): the hub's etcd is of a moment at which the copies were owed; the object was wanted
+// again since, and its copies are of a later version.
+func TestARestoredHubOwesNothing(t *testing.T) {
+	t.Parallel()
+	svc := webService()
+	svc.Labels, svc.Finalizers = nil, nil
+	s := newStage(t, svc)
+	if err := s.r.Ledger.Add(t.Context(), Ended{UID: "u", Kind: "Service", Namespace: "shop", Name: "web", Term: 1, Version: 100}); err != nil {
+		t.Fatal(err)
+	}
+	later, owed := s.join("later", "eu", place{owner: "u", version: 101}), s.join("owed", "eu", place{owner: "u", version: 100})
+	blind := s.join("blind", "eu", place{owner: "u", version: 101, refused: true})
+	s.pass(webKey())
+	if later.owner == "" || owed.owner != "" {
+		t.Errorf("later has %q, owed has %q", later.owner, owed.owner)
+	}
+	still := s.r.stillOwed(s.kinds[0], Ended{UID: "u", Kind: "Service", Namespace: "shop", Name: "web", Term: 1, Version: 100}, "blind")
+	if ok, err := still(t.Context()); ok || err != nil || blind.owner == "" {
+		t.Errorf("where the cache shows nothing: %v, %v", ok, err)
+	}
+}
+
+// TestAStandbyRemembersNothing (R1.13 b): what was read before this process led is read again.
+func TestAStandbyRemembersNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	standby := NewLedger(s.client)
+	if err := standby.AddKinds(t.Context(), []schema.GroupVersionKind{{Group: "g", Version: "v1", Kind: "K"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.r.Ledger.Add(t.Context(), Ended{UID: "u"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := standby.Ended(t.Context())
+	if _, there := got["u"]; err != nil || !there {
+		t.Errorf("the next leader knows of %v: %v", got, err)
+	}
+}
+
+// TestWantedAgainBeforeItWasReleased (R1.13 c): the label comes back between the note and the finalizer's removal, which then
+// conflicts; the object's pass forgets the note, and nobody deletes.
+func TestWantedAgainBeforeItWasReleased(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, webService())
+	if err := s.r.Ledger.Add(t.Context(), Ended{UID: "u", Kind: "Service", Namespace: "shop", Name: "web", Term: 1, Version: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	east := s.join("east", "eu", place{owner: "u"})
+	s.pass(webKey())
+	s.wants("east=Applied")
+	if got := s.owed(); len(got) > 0 || east.owner != "u" {
+		t.Errorf("owed %v, east has %q", got, east.owner)
 	}
 }
 

@@ -37,6 +37,9 @@ type Ended struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	At        time.Time `json:"at"`
+	// Term and Version are the hub's term and the object's resourceVersion then: a copy of a later one is not owed.
+	Term    int64 `json:"term"`
+	Version int64 `json:"version"`
 }
 
 // Ledger is what the hub remembers of objects that travel by label beside their finalizers, in Secret underway-propagation of
@@ -45,7 +48,7 @@ type Ledger struct {
 	client client.Client
 
 	mu    sync.Mutex
-	ended map[types.UID]Ended // nil until it was read
+	ended map[types.UID]Ended // nil until Ended was called, by a process that leads
 }
 
 // NewLedger returns a Ledger; c reads from the API server.
@@ -73,7 +76,8 @@ func (l *Ledger) DropKind(ctx context.Context, kind schema.GroupKind) error {
 	})
 }
 
-// Ended are the objects of Add that were not dropped. It reads once in the life of a process, and what it writes itself.
+// Ended are the objects of Add that were not dropped. It is read once, when a process begins to lead; from then on nobody else
+// writes.
 func (l *Ledger) Ended(ctx context.Context) (map[types.UID]Ended, error) {
 	l.mu.Lock()
 	have := l.ended
@@ -135,7 +139,9 @@ func (l *Ledger) edit(ctx context.Context, change func(data map[string][]byte) b
 	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	err := retry.OnError(retry.DefaultBackoff, again, func() error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{appsv1alpha1.LabelPartOf: appsv1alpha1.PartOf},
+			Namespace: key.Namespace, Name: key.Name,
+			// What is owed by a hub of yesterday may be wanted today; Velero obeys this label.
+			Labels: map[string]string{appsv1alpha1.LabelPartOf: appsv1alpha1.PartOf, "velero.io/exclude-from-backup": "true"},
 		}}
 		err := l.client.Get(ctx, key, secret)
 		if client.IgnoreNotFound(err) != nil {
@@ -146,7 +152,7 @@ func (l *Ledger) edit(ctx context.Context, change func(data map[string][]byte) b
 			secret.Data = map[string][]byte{}
 		}
 		if !change(secret.Data) {
-			l.keep(secret.Data)
+			l.refresh(secret.Data)
 			return nil
 		}
 		if missing {
@@ -155,11 +161,21 @@ func (l *Ledger) edit(ctx context.Context, change func(data map[string][]byte) b
 			err = l.client.Update(ctx, secret)
 		}
 		if err == nil {
-			l.keep(secret.Data)
+			l.refresh(secret.Data)
 		}
 		return err
 	})
 	return wrap("writing Secret "+appsv1alpha1.SecretPropagation, err)
+}
+
+// refresh keeps what is remembered up to date. A process that has not led yet remembers nothing: who leads would write past it.
+func (l *Ledger) refresh(data map[string][]byte) {
+	l.mu.Lock()
+	used := l.ended != nil
+	l.mu.Unlock()
+	if used {
+		l.keep(data)
+	}
 }
 
 // keep remembers what is owed by data. What cannot be read is left alone.

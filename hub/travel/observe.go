@@ -227,11 +227,16 @@ func (seen *observation) outboxKey(member string) outbox.Key {
 // newer is true for a copy of a later version of the object than the hub has: the hub was restored from a backup.
 func (r *Reconciler) newer(obj *unstructured.Unstructured, seen *observation) bool {
 	version, err := strconv.ParseInt(seen.meta.ResourceVersion, 10, 64)
-	there, errThere := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent])
-	if err != nil || errThere != nil {
+	return err == nil && later(obj, render.Intent{Term: r.Term(), OwnerUID: seen.Object.UID, Generation: version})
+}
+
+// later is true for a copy of a later version than one.
+func later(obj *unstructured.Unstructured, than render.Intent) bool {
+	there, err := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent])
+	if err != nil {
 		return false
 	}
-	order, ordered := there.Compare(render.Intent{Term: r.Term(), OwnerUID: seen.Object.UID, Generation: version})
+	order, ordered := there.Compare(than)
 	return ordered && order > 0
 }
 

@@ -1,12 +1,14 @@
 package travel
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +37,10 @@ func (ready) View(string) (clusters.View, bool) {
 
 func (ready) Child(string, schema.GroupVersionKind, types.NamespacedName) (*unstructured.Unstructured, bool) {
 	return nil, true
+}
+
+func (ready) Get(context.Context, string, schema.GroupVersionKind, types.NamespacedName) (*unstructured.Unstructured, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, "web")
 }
 
 // box carries out what is posted at once, and notes it.

@@ -76,6 +76,7 @@ type Item struct {
 
 // Decision is what to do.
 type Decision struct {
+	Wish Wish
 	// Stay is true when nothing of what was asked for before may be changed or taken back: Items is not an answer.
 	Stay  bool
 	Items []Item
@@ -125,7 +126,7 @@ func Next(o Observation) Decision {
 	case WishLetGo:
 		p.end(WantLetGo)
 	}
-	p.out.Summary = p.summarize(wish, why)
+	p.out.Wish, p.out.Summary = wish, p.summarize(wish, why)
 	return p.out
 }
 
