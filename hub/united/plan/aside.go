@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ type aside struct {
 	// joining says why a member that is selected takes no child yet; empty: it was selected once and is not now.
 	joining string
 	child   *Child
+	// unheard is true for a child that the status has no entry of: what it is to have is its member's word alone.
+	unheard bool
 }
 
 // selectedOnce stands for the template of a child that is there and that the status has lost.
@@ -50,7 +53,7 @@ func (p *pass) setAside() {
 			continue
 		}
 		there[at] = true
-		p.asides = append(p.asides, &aside{child: p.firstChild(at), entry: appsv1alpha1.SubsetStatus{
+		p.asides = append(p.asides, &aside{unheard: true, child: p.firstChild(at), entry: appsv1alpha1.SubsetStatus{
 			Name: at.name, Cluster: at.cluster, SelectedBy: selectedOnce, DesiredReplicas: ptr.Deref(c.Report.SpecReplicas, 1),
 		}})
 	}
@@ -125,12 +128,49 @@ func (p *pass) nothingThere(e *appsv1alpha1.SubsetStatus, c *Child) bool {
 // countPlaced sums what stays with subsets outside of the plan: nobody else grows because a member was relabelled, nor
 // because a removal is not confirmed.
 func (p *pass) countPlaced() {
+	p.boundUnheard()
 	for _, e := range p.outside() {
-		p.placed += e.DesiredReplicas
-		p.awaitedOutside += e.AwaitedReplicas
+		if i, known := p.entries[site{e.Name, e.Cluster}]; known && p.was.SubsetStatuses[i].DesiredReplicas == 0 {
+			e.DesiredReplicas = min(e.DesiredReplicas, p.most()) // what it has again is its member's word
+		}
+		e.DesiredReplicas = max(e.DesiredReplicas, 0)
+		e.AwaitedReplicas = min(e.AwaitedReplicas, e.DesiredReplicas)
+		add(&p.placed, e.DesiredReplicas)
+		add(&p.awaitedOutside, e.AwaitedReplicas)
 	}
 	if total := p.United.Spec.Replicas; total != nil && p.placed > *total {
 		p.shadowed = append(p.shadowed, fmt.Sprintf("%d replicas stay with members that are not selected any more, and spec.replicas is %d", p.placed, *total))
+	}
+}
+
+// most is the largest number of replicas that a subset outside of the plan counts with.
+func (p *pass) most() int32 {
+	if all := p.United.Spec.Replicas; all != nil {
+		return max(*all, 0)
+	}
+	return math.MaxInt32
+}
+
+// boundUnheard counts of children that the status has no entry of what nobody else has: a member's word takes no replicas from
+// the members that have them.
+func (p *pass) boundUnheard() {
+	room := int64(0)
+	if all := p.United.Spec.Replicas; all != nil {
+		room = int64(*all)
+	}
+	for _, pl := range p.places {
+		room -= int64(p.last(pl))
+	}
+	for _, e := range p.outside() {
+		if _, known := p.entries[site{e.Name, e.Cluster}]; known {
+			room -= int64(max(e.DesiredReplicas, 0))
+		}
+	}
+	for _, a := range p.asides {
+		if a.unheard {
+			a.entry.DesiredReplicas = int32(min(int64(max(a.entry.DesiredReplicas, 0)), max(room, 0))) //nolint:gosec // not more than it was
+			room -= int64(a.entry.DesiredReplicas)
+		}
 	}
 }
 
