@@ -22,37 +22,47 @@ import (
 	"github.com/underway-dev/underway/test/lab"
 )
 
-// TestMembers: each part has a member of its own in trouble, beside one that is well: the trouble has its condition, costs
-// nothing elsewhere, and passes, or the condition says what a person has to do.
-func TestMembers(t *testing.T) {
-	w := newWorld(t, "well", "frozen", "slow", "expired", "kindless", "wiped", "swapped")
-	w.startHub("hub", "--leader-elect=false")
-	w.isReady("well", "frozen", "slow", "expired", "kindless", "wiped", "swapped")
-	for name, part := range map[string]func(*world){
-		"B131 B133 N9 frozen": (*world).frozen,
-		"slow":                (*world).slow,
-		"expired":             (*world).expired,
-		"CRDs removed":        (*world).kindless,
-		"wiped and restored":  (*world).wiped,
-		"swapped, strange":    func(w *world) { w.swapped(); w.strange() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			began := time.Now()
-			part(w.in(t))
-			t.Logf("took %s", time.Since(began).Round(time.Second))
-		})
+// well is the member that nothing happens to, beside the one in trouble.
+const well = "north"
+
+// membersInTrouble: each part has a member in trouble, beside one that is well: the trouble has its condition, costs nothing
+// elsewhere, and passes, or the condition says what a person has to do. Parts on one member run one after the other.
+func (w *world) membersInTrouble() {
+	type part struct {
+		name string
+		run  func(*world, string)
 	}
+	hub := w.startHub("hub", "--leader-elect=false")
+	defer hub.End()
+	w.isReady(members...)
+	w.Run("at once", func(t *testing.T) {
+		for member, parts := range map[string][]part{
+			"east":  {{"B131 B133 N9 frozen", (*world).frozen}, {"slow", (*world).slow}},
+			"west":  {{"CRDs removed", (*world).kindless}, {"expired", (*world).expired}},
+			"south": {{"wiped and restored", (*world).wiped}, {"swapped", (*world).swapped}, {"strange", (*world).strange}},
+		} {
+			t.Run(member, func(t *testing.T) {
+				t.Parallel()
+				for _, p := range parts {
+					t.Run(p.name, func(t *testing.T) {
+						began := time.Now()
+						p.run(w.in(t), member)
+						t.Logf("took %s", time.Since(began).Round(time.Second))
+					})
+				}
+			})
+		}
+	})
 }
 
 // beside is a UnitedDeployment in the well member and in one in trouble, both held.
 func (w *world) beside(member string) *united {
 	w.Helper()
-	return w.united(fmt.Sprintf(`{well: "100%%", %s: "100%%"}`, member), map[string]int{"well": 3, member: 3})
+	return w.united(fmt.Sprintf(`{%s: "100%%", %s: "100%%"}`, well, member), map[string]int{well: 3, member: 3})
 }
 
 // granted is the partitions that hold nothing.
-func granted(member string) string { return fmt.Sprintf("{well: 0, %s: 0}", member) }
+func granted(member string) string { return fmt.Sprintf("{%s: 0, %s: 0}", well, member) }
 
 // stale waits until the last known numbers of a member are marked so.
 func (u *united) stale(member string, updated int) {
@@ -79,36 +89,36 @@ func (u *united) unfinished() {
 // once fails unless the well member got exactly the one change, with the replicas that it had.
 func (u *united) once() {
 	u.Helper()
-	list := accepted(u.sent("well"))
+	list := accepted(u.sent(well))
 	if len(list) != 1 || list[0].replicas != 3 || list[0].image != v2 {
 		u.Errorf("the well member got %v", list)
 	}
-	u.nothingDeleted("well")
+	u.nothingDeleted(well)
 }
 
 // frozen accepts connections and never answers. Its pods fail meanwhile, which nobody can know: its numbers are kept, with
 // their age, and count for nothing.
-func (w *world) frozen() {
-	u := w.beside("frozen")
-	w.ways["frozen"].Freeze()
+func (w *world) frozen(at string) {
+	u := w.beside(at)
+	w.ways[at].Freeze()
 	// Nobody repairs the pods: the agent is away.
-	agent := w.services["agent-frozen"].Process()
+	agent := w.services["agent-"+at].Process()
 	w.must(agent.Pause())
-	for _, p := range w.pods(w.Context(), "frozen", u.ns) {
+	for _, p := range w.pods(w.Context(), at, u.ns) {
 		patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"app","image":"app:crash"}]}}`))
-		w.must(w.at["frozen"].Patch(w.Context(), &p, patch))
+		w.must(w.at[at].Patch(w.Context(), &p, patch))
 	}
 	began := time.Now()
-	u.edit(v2, granted("frozen"))
-	u.reached("well", 3)
+	u.edit(v2, granted(at))
+	u.reached(well, 3)
 	w.Logf("the well member had its change after %s", time.Since(began).Round(100*time.Millisecond))
-	w.conditioned("frozen", fleetv1alpha1.ConditionReachable, metav1.ConditionFalse)
-	w.conditioned("frozen", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "Unreachable")
-	u.stale("frozen", 0)
+	w.conditioned(at, fleetv1alpha1.ConditionReachable, metav1.ConditionFalse)
+	w.conditioned(at, fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "Unreachable")
+	u.stale(at, 0)
 	w.Logf("its numbers were marked after %s", time.Since(began).Round(time.Second))
 	obj := u.get(w.Context())
 	for _, c := range obj.Status.Conditions {
-		if c.Type == appsv1alpha1.ConditionStale && !strings.Contains(c.Message, "frozen") {
+		if c.Type == appsv1alpha1.ConditionStale && !strings.Contains(c.Message, at) {
 			w.Errorf("%+v", c)
 		}
 	}
@@ -116,27 +126,27 @@ func (w *world) frozen() {
 	u.once()
 
 	w.must(agent.Resume())
-	w.must(w.ways["frozen"].Mend())
+	w.must(w.ways[at].Mend())
 	u.settled(v2)
 	u.once()
-	u.nothingDeleted("frozen")
-	w.isReady("frozen")
+	u.nothingDeleted(at)
+	w.isReady(at)
 }
 
 // slow takes a second for every call.
-func (w *world) slow() {
-	u := w.beside("slow")
-	w.ways["slow"].Disturb(lab.SlowCalls(time.Second))
+func (w *world) slow(at string) {
+	u := w.beside(at)
+	w.ways[at].Disturb(lab.SlowCalls(time.Second))
 	began := time.Now()
-	u.edit(v2, granted("slow"))
-	u.reached("well", 3)
+	u.edit(v2, granted(at))
+	u.reached(well, 3)
 	w.Logf("the well member had its change after %s", time.Since(began).Round(100*time.Millisecond))
 	u.settled(v2)
 	w.Logf("the slow one after %s", time.Since(began).Round(100*time.Millisecond))
 	u.once()
-	u.writtenOnce("slow", 1)
-	w.isReady("slow") // slow is not unreachable
-	w.ways["slow"].Disturb(nil)
+	u.writtenOnce(at, 1)
+	w.isReady(at) // slow is not unreachable
+	w.ways[at].Disturb(nil)
 }
 
 // credential edits what the hub has of a member, and returns what it had.
@@ -157,113 +167,113 @@ func (w *world) credential(member string, edit func([]byte) []byte) []byte {
 }
 
 // expired has a credential that ends in mid-release, and is renewed by the command that its condition names.
-func (w *world) expired() {
-	u := w.beside("expired")
-	path, err := w.ways["expired"].KubeconfigFor(hubUser, []string{"system:serviceaccounts", "system:authenticated"}, 20*time.Second)
+func (w *world) expired(at string) {
+	u := w.beside(at)
+	path, err := w.ways[at].KubeconfigFor(hubUser, []string{"system:serviceaccounts", "system:authenticated"}, 20*time.Second)
 	w.must(err)
 	raw, err := os.ReadFile(path)
 	w.must(err)
-	w.credential("expired", func([]byte) []byte { return raw })
-	w.conditioned("expired", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "kubectl underway join expired", "--upgrade")
-	u.edit(v2, granted("expired"))
-	u.reached("well", 3)
-	u.stale("expired", 0)
+	w.credential(at, func([]byte) []byte { return raw })
+	w.conditioned(at, fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "kubectl underway join "+at, "--upgrade")
+	u.edit(v2, granted(at))
+	u.reached(well, 3)
+	u.stale(at, 0)
 	u.unfinished()
-	u.untouched("expired")
+	u.untouched(at)
 
-	admin, err := w.ways["expired"].KubeconfigFor("an-administrator", []string{"system:masters"}, time.Hour)
+	admin, err := w.ways[at].KubeconfigFor("an-administrator", []string{"system:masters"}, time.Hour)
 	w.must(err)
-	w.kubectl("join", "expired", "--kubeconfig", admin, "--upgrade", "--all-namespaces", "--no-agent")
-	w.isReady("expired")
+	w.kubectl("join", at, "--kubeconfig", admin, "--upgrade", "--all-namespaces", "--no-agent")
+	w.isReady(at)
 	u.settled(v2)
 	u.once()
-	u.nothingDeleted("expired")
+	u.nothingDeleted(at)
 }
 
 // kindless loses its CRDs and with them its children, while it is held: what comes back is the completed template, and what
 // was never granted is seen by nobody.
-func (w *world) kindless() {
-	u := w.beside("kindless")
-	u.edit(v2, `{well: 0, kindless: "100%"}`)
-	u.reached("well", 3)
-	seen := w.lookout("kindless", u.ns)
+func (w *world) kindless(at string) {
+	u := w.beside(at)
+	u.edit(v2, fmt.Sprintf(`{%s: 0, %s: "100%%"}`, well, at))
+	u.reached(well, 3)
+	seen := w.lookout(at, u.ns)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clonesets.apps.kruise.io"}}
-	w.must(w.at["kindless"].Delete(w.Context(), crd))
+	w.must(w.at[at].Delete(w.Context(), crd))
 	w.eventually("the subset says so", func(ctx context.Context) string {
-		s := subset(u.get(ctx), "kindless")
-		if strings.Contains(s.Message, "kubectl underway join kindless --upgrade") {
+		s := subset(u.get(ctx), at)
+		if strings.Contains(s.Message, "kubectl underway join "+at+" --upgrade") {
 			return ""
 		}
 		return fmt.Sprintf("%+v", s)
 	})
-	w.Logf("while the CRD is away: %s", subset(u.get(w.Context()), "kindless").Message)
+	w.Logf("while the CRD is away: %s", subset(u.get(w.Context()), at).Message)
 	u.unfinished()
-	admin, err := w.ways["kindless"].KubeconfigFor("an-administrator", []string{"system:masters"}, time.Hour)
+	admin, err := w.ways[at].KubeconfigFor("an-administrator", []string{"system:masters"}, time.Hour)
 	w.must(err)
-	w.kubectl("join", "kindless", "--kubeconfig", admin, "--upgrade", "--all-namespaces", "--no-agent")
+	w.kubectl("join", at, "--kubeconfig", admin, "--upgrade", "--all-namespaces", "--no-agent")
 	w.eventually("it is back on the old template", func(ctx context.Context) string {
 		var list appsv1alpha1.CloneSetList
-		if err := w.at["kindless"].List(ctx, &list, client.InNamespace(u.ns)); err != nil {
+		if err := w.at[at].List(ctx, &list, client.InNamespace(u.ns)); err != nil {
 			return err.Error()
 		}
-		if len(list.Items) == 1 && list.Items[0].Status.ReadyReplicas == 3 && u.running(ctx, "kindless", u.ns, v1) == 3 {
+		if len(list.Items) == 1 && list.Items[0].Status.ReadyReplicas == 3 && u.running(ctx, at, u.ns, v1) == 3 {
 			return ""
 		}
-		return fmt.Sprintf("%d children, %s", len(list.Items), subset(u.get(ctx), "kindless").Message)
+		return fmt.Sprintf("%d children, %s", len(list.Items), subset(u.get(ctx), at).Message)
 	})
 	if n := seen.of(v2); n > 0 {
 		w.Errorf("%d pods of the held member ran what was never granted", n)
 	}
-	u.edit(v2, granted("kindless"))
+	u.edit(v2, granted(at))
 	u.settled(v2)
-	if list := accepted(u.sent("well")); len(list) != 1 {
+	if list := accepted(u.sent(well)); len(list) != 1 {
 		w.Errorf("the well member got %v", list)
 	}
-	u.nothingDeleted("well")
+	u.nothingDeleted(well)
 }
 
 // wiped loses its data, and gets a backup of before the release back.
-func (w *world) wiped() {
-	u := w.beside("wiped")
-	backup, err := w.lab.Member("wiped").Backup(w.Context())
+func (w *world) wiped(at string) {
+	u := w.beside(at)
+	backup, err := w.lab.Member(at).Backup(w.Context())
 	w.must(err)
-	w.isReady("wiped")
-	u.edit(v2, granted("wiped"))
+	w.isReady(at)
+	u.edit(v2, granted(at))
 	u.settled(v2)
 	u.once()
 
-	w.must(w.lab.Member("wiped").Wipe(w.Context()))
+	w.must(w.lab.Member(at).Wipe(w.Context()))
 	u.mark()
-	w.conditioned("wiped", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "kubectl underway join wiped")
-	u.stale("wiped", 3)
-	if got := u.writes("wiped"); len(got) > 0 {
+	w.conditioned(at, fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "kubectl underway join "+at)
+	u.stale(at, 3)
+	if got := u.writes(at); len(got) > 0 {
 		w.Errorf("an empty cluster got %v", got)
 	}
-	w.must(w.lab.Member("wiped").Restore(w.Context(), backup))
-	w.isReady("wiped")
+	w.must(w.lab.Member(at).Restore(w.Context(), backup))
+	w.isReady(at)
 	u.settled(v2) // once more, over the old state
-	u.untouched("well")
-	u.nothingDeleted("well", "wiped")
+	u.untouched(well)
+	u.nothingDeleted(well, at)
 }
 
 // swapped answers as another cluster of the fleet, by a mistake with the credential: nothing is written, and one cluster is
 // never two members, whatever a person confirms.
-func (w *world) swapped() {
-	u := w.beside("swapped")
-	w.must(w.ways["well"].Mend())
-	path, err := w.ways["well"].KubeconfigFor("also-well", []string{"system:masters"}, time.Hour)
+func (w *world) swapped(at string) {
+	u := w.beside(at)
+	w.must(w.ways[well].Mend())
+	path, err := w.ways[well].KubeconfigFor("also-well", []string{"system:masters"}, time.Hour)
 	w.must(err)
 	raw, err := os.ReadFile(path)
 	w.must(err)
-	own := w.credential("swapped", func([]byte) []byte { return raw })
-	w.conditioned("swapped", fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster swapped")
-	u.edit(v2, granted("swapped"))
-	u.reached("well", 3)
-	u.stale("swapped", 0)
-	w.kubectl("confirm", "cluster", "swapped", "--yes")
-	w.conditioned("swapped", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "IdentityTaken", "well")
+	own := w.credential(at, func([]byte) []byte { return raw })
+	w.conditioned(at, fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster "+at)
+	u.edit(v2, granted(at))
+	u.reached(well, 3)
+	u.stale(at, 0)
+	w.kubectl("confirm", "cluster", at, "--yes")
+	w.conditioned(at, fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "IdentityTaken", well)
 	time.Sleep(5 * time.Second)
-	events, err := w.lab.Member("well").Since(u.marks["well"], lab.Writes, lab.ByUser("also-well"), func(e lab.AuditEvent) bool {
+	events, err := w.lab.Member(well).Since(u.marks[well], lab.Writes, lab.ByUser("also-well"), func(e lab.AuditEvent) bool {
 		return !strings.HasPrefix(e.ObjectRef.Resource, "selfsubject")
 	})
 	w.must(err)
@@ -271,38 +281,38 @@ func (w *world) swapped() {
 		w.Errorf("written with the other member's credential: %s %s %s/%s", e.Verb, e.Resource(), e.ObjectRef.Namespace, e.ObjectRef.Name)
 	}
 	u.once()
-	u.untouched("swapped")
+	u.untouched(at)
 
-	w.credential("swapped", func([]byte) []byte { return own })
-	w.conditioned("swapped", fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster swapped")
-	w.kubectl("confirm", "cluster", "swapped", "--yes")
-	w.isReady("swapped")
+	w.credential(at, func([]byte) []byte { return own })
+	w.conditioned(at, fleetv1alpha1.ConditionIdentityChanged, metav1.ConditionTrue, "kubectl underway confirm cluster "+at)
+	w.kubectl("confirm", "cluster", at, "--yes")
+	w.isReady(at)
 	u.settled(v2)
 	u.once()
-	u.nothingDeleted("well", "swapped")
+	u.nothingDeleted(well, at)
 }
 
 // strange is another cluster under the member's address, with a certificate of its own: it gets no credential, and a person
 // is told what the matter is.
-func (w *world) strange() {
-	u := w.beside("swapped")
-	link, err := w.lab.Member("swapped").Link()
+func (w *world) strange(at string) {
+	u := w.beside(at)
+	link, err := w.lab.Member(at).Link()
 	w.must(err)
 	defer link.Close()
-	own := w.credential("swapped", func(raw []byte) []byte {
-		return bytes.ReplaceAll(raw, []byte(w.ways["swapped"].Server()), []byte(link.Server()))
+	own := w.credential(at, func(raw []byte) []byte {
+		return bytes.ReplaceAll(raw, []byte(w.ways[at].Server()), []byte(link.Server()))
 	})
 	// It reconnects, or finds the other cluster at once: both say the same of it.
-	w.isReady("swapped")
-	link.Point(w.lab.Member("well"))
-	w.conditioned("swapped", fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "certificate", "kubectl underway join swapped")
-	u.edit(v2, granted("swapped"))
-	u.reached("well", 3)
-	u.stale("swapped", 0)
+	w.isReady(at)
+	link.Point(w.lab.Member(well))
+	w.conditioned(at, fleetv1alpha1.ConditionReady, metav1.ConditionFalse, "certificate", "kubectl underway join "+at)
+	u.edit(v2, granted(at))
+	u.reached(well, 3)
+	u.stale(at, 0)
 	u.unfinished()
-	u.untouched("swapped")
-	link.Point(w.lab.Member("swapped"))
+	u.untouched(at)
+	link.Point(w.lab.Member(at))
 	u.settled(v2)
 	u.once()
-	w.credential("swapped", func([]byte) []byte { return own })
+	w.credential(at, func([]byte) []byte { return own })
 }

@@ -130,14 +130,6 @@ func (w *world) leaders(l leaders) {
 	second.End()
 }
 
-func TestRestarts(t *testing.T) {
-	w := newWorld(t, "east", "west", "north")
-	t.Run("B139", func(t *testing.T) {
-		w.in(t).storm(storm{kills: 4, lists: 10 * time.Second, life: 12 * time.Second, after: time.Second})
-	})
-	t.Run("B141", func(t *testing.T) { w.in(t).leaders(leaders{pause: 8 * time.Second, flags: shortLease}) })
-}
-
 // TestLongRestarts is as long as it is in life.
 func TestLongRestarts(t *testing.T) {
 	long(t)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,22 +23,22 @@ func (w *world) term() string {
 	return string(secret.Data["term"])
 }
 
-// TestRestoredHub: a hub restored from a backup would push last week's image to every cluster. It writes nothing until a
+// restored: a hub restored from a backup would push last week's image to every cluster. It writes nothing until a
 // person confirms it, also after a restart; then it goes on, with a higher term.
-func TestRestoredHub(t *testing.T) {
-	w := newWorld(t, "east")
+func (w *world) restored() {
 	hub := w.startHub("hub", "--leader-elect=false")
 	u := w.united("{east: 0}", map[string]int{"east": 4})
 
-	backup, err := w.lab.Hub().Backup(t.Context())
+	backup, err := w.lab.Hub().Backup(w.Context())
 	w.must(err)
 	u.edit(v2, "{east: 0}")
 	u.settled(v2)
 
 	hub.End()
-	w.must(w.lab.Hub().Restore(t.Context(), backup))
+	w.must(w.lab.Hub().Restore(w.Context(), backup))
 	u.mark()
 	hub = w.startHub("hub", "--leader-elect=false")
+	defer hub.End()
 	w.conditioned("east", fleetv1alpha1.ConditionHubBehind, metav1.ConditionTrue, "kubectl underway confirm hub")
 	u.edit("app:v1-hotfix", "{east: 0}")
 	w.must(hub.Process().Kill())
@@ -51,16 +50,16 @@ func TestRestoredHub(t *testing.T) {
 		return fmt.Sprintf("%+v", s)
 	})
 	if got := u.writes("east"); len(got) > 0 {
-		t.Errorf("a hub that is behind wrote %v", got)
+		w.Errorf("a hub that is behind wrote %v", got)
 	}
-	if got := u.running(t.Context(), "east", u.ns, v2); got != 4 {
-		t.Errorf("%d pods run %s", got, v2)
+	if got := u.running(w.Context(), "east", u.ns, v2); got != 4 {
+		w.Errorf("%d pods run %s", got, v2)
 	}
 
 	w.kubectl("confirm", "hub", "--yes")
 	u.settled("app:v1-hotfix")
 	w.conditioned("east", fleetv1alpha1.ConditionHubBehind, "absent")
 	if got := w.term(); got != "2" {
-		t.Errorf("term is %s", got)
+		w.Errorf("term is %s", got)
 	}
 }

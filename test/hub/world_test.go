@@ -33,6 +33,32 @@ const patience = 6 * time.Minute
 // hubUser is the account that join makes for the hub on a member.
 const hubUser = "system:serviceaccount:" + appsv1alpha1.SystemNamespace + ":underway-hub"
 
+// members are those of TestHub.
+var members = []string{well, "east", "west", "south"}
+
+// TestHub takes one fleet, whose start costs more than most parts, through all that happens to a hub and to members; its parts
+// run one after the other, each with a hub of its own.
+func TestHub(t *testing.T) {
+	w := newWorld(t, members...)
+	for _, part := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"members in trouble", (*world).membersInTrouble},
+		{"B139", func(w *world) {
+			w.storm(storm{kills: 4, lists: 10 * time.Second, life: 12 * time.Second, after: time.Second})
+		}},
+		{"B141", func(w *world) { w.leaders(leaders{pause: 8 * time.Second, flags: shortLease}) }},
+		{"restored from a backup", (*world).restored},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			began := time.Now()
+			part.run(w.in(t))
+			t.Logf("took %s", time.Since(began).Round(time.Second))
+		})
+	}
+}
+
 // fleet is a hub and members with the product on them. Members are reached through a gateway each, and so is the hub's own
 // API server by the hub's process; the test and the agents go straight to the servers.
 type fleet struct {
