@@ -114,6 +114,10 @@ func (p *pass) create(pl *place) {
 		pl.say(stateWaiting, fmt.Sprintf("its child is missing and cannot be created: %v", err))
 		return
 	}
+	if why := member.unreconciled(pl.cluster, r.kind()); why != "" {
+		pl.say(stateNotServed, why+"; its child is made when somebody does")
+		return
+	}
 	part := render.Partition{Hold: true}
 	if pl.settled || direct {
 		part = p.partitionOf(pl, nil)

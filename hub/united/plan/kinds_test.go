@@ -407,6 +407,46 @@ func TestKindsOfMembers(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+	t.Run("nothing is made where nobody reconciles", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, united("web", 4, "web:1", sub("a", "a", "")))
+		o := w.observe()
+		for _, nobody := range []bool{true, false} {
+			for range 3 {
+				o = w.observe()
+				if nobody {
+					o.Members["a"] = Member{Ready: true, Nobody: []string{"CloneSet.apps.kruise.io"}}
+				}
+				w.passOn(o)
+			}
+			if e := w.entry("a"); (e.State == stateNotServed) != nobody || strings.Contains(e.Message, "nobody reconciles CloneSets on member a") != nobody || (len(w.last.Pushes) == 0) != nobody {
+				t.Errorf("%v: %+v, %d pushes", nobody, e, len(w.last.Pushes))
+			}
+		}
+	})
+	t.Run("nor of another kind, beside the one that is there", func(t *testing.T) {
+		t.Parallel()
+		ud := united("web", 4, "web:1", sub("a", "a", ""))
+		template(ud, "deployment", "web:1")
+		w := newWorld(t, ud)
+		partitions(w.ud, map[string]string{"a": "0"})
+		w.run()
+		template(w.ud, "cloneSet", "web:2")
+		for range 3 {
+			o := w.observe()
+			m := o.Members["a"]
+			m.Nobody = []string{"CloneSet.apps.kruise.io"}
+			o.Members["a"] = m
+			for _, p := range w.passOn(o) {
+				w.deliver(p)
+			}
+		}
+		if e := w.entry("a"); len(w.members["a"].children) != 1 || e.State != stateNotServed || !strings.Contains(e.Message, "its Deployment.apps stays") {
+			t.Errorf("%d children, %+v", len(w.members["a"].children), e)
+		}
+		w.run()
+		w.wants("a Current 4/4")
+	})
 }
 
 // TestTemplateCheck: a release with a new template waits for the answer; a refused one moves nothing.

@@ -67,6 +67,8 @@ func (p *pass) begin(pl *place) {
 		pl.say(stateCurrent, "it is to have no pods; it changes its kind when the release is finished")
 	case member.notServed(pl.cluster, p.kind()) != "":
 		pl.say(stateNotServed, member.notServed(pl.cluster, p.kind()))
+	case member.unreconciled(pl.cluster, p.kind()) != "":
+		pl.say(stateNotServed, member.unreconciled(pl.cluster, p.kind())+"; its "+c.Report.Kind+" stays until then")
 	default:
 		name := render.ChildName(p.United.Name, pl.name)
 		p.push(pl, nil, pl.target, render.Partition{}, "its kind changes, and the new child is ready before the old one goes")
