@@ -373,8 +373,11 @@ const (
 	// ConditionReachable is False while a subset's member is not heard from, or comes back, and others may stand in for it
 	// (type Adaptive with unreachableSeconds). Ours.
 	ConditionReachable = "Reachable"
-	// ConditionScaledInRelease is True while Kubernetes' own StatefulSet is held whole because it was scaled in mid-release
-	// while a part of it was granted. Ours.
+	// ConditionVolumesStayBehind is True of a subset that leaves, keeps its claims, and was renamed or moved: the pods of the
+	// subset in its place start with empty volumes. Ours.
+	ConditionVolumesStayBehind = "VolumesStayBehind"
+	// ConditionScaledInRelease is True while a StatefulSet that is held by positions (Kubernetes' own, or OpenKruise's manager
+	// reconciles it) is held whole because it was scaled in mid-release while a part of it was granted. Ours.
 	ConditionScaledInRelease = "ScaledInRelease"
 )
 

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/propagation/render"
 )
@@ -19,6 +22,9 @@ const ConfirmRemoval = appsv1alpha1.ConditionRemovalHeld
 type leaver struct {
 	entry appsv1alpha1.SubsetStatus
 	child *Child
+	// startsEmpty is true for one whose claims stay where they are while a new place, under another name or in another cluster,
+	// begins without their data: a subset that was renamed or moved.
+	startsEmpty bool
 	// back is true for a subset that a template made and whose removal, as one of several, waits for a person: nothing of
 	// it is moved meanwhile.
 	back bool
@@ -46,11 +52,7 @@ func (p *pass) holdRemoval() {
 // leaving handles subsets that were taken out of the spec: each is drained when the others have taken over. One whose claims
 // go with it waits for a person, too.
 func (p *pass) leaving() {
-	names := p.leaverNames()
-	if claims := p.withClaims(); p.removal == "" && len(claims) > 0 && !p.confirmed(names) {
-		p.removalOf = fmt.Sprintf("claims are deleted with the child of %s", quoted(claims))
-		p.removal = strings.Join(names, ",")
-	}
+	p.askForClaims()
 	p.out.DropConfirm = p.usedUp()
 	p.showAsides()
 	var entries []appsv1alpha1.SubsetStatus
@@ -67,6 +69,34 @@ func (p *pass) leaving() {
 		p.status.SubsetStatuses = append(p.status.SubsetStatuses, a.entry)
 	}
 	p.status.SubsetStatuses = append(p.status.SubsetStatuses, entries...)
+}
+
+// askForClaims waits for a person who has been told which claims go, also where the removal waits for one anyway.
+func (p *pass) askForClaims() {
+	names := p.leaverNames()
+	claims := p.claimsOfLeavers()
+	if len(claims) == 0 || p.confirmed(names) {
+		return
+	}
+	var what []string
+	if p.removal != "" {
+		what = append(what, p.removalOf)
+	}
+	if of := claims[claimsGo]; len(of) > 0 {
+		what = append(what, "claims are deleted with the child of "+quoted(of))
+	}
+	if of := claims[claimsStay]; len(of) > 0 {
+		what = append(what, fmt.Sprintf("the claims of %s stay where they are, and the pods of the new subset start with empty volumes", quoted(of)))
+	}
+	if of := claims[claimsUnknown]; len(of) > 0 {
+		what = append(what, "claims may be deleted with the child of "+quoted(of)+", whose template is not known here")
+	}
+	p.removal, p.removalOf = strings.Join(names, ","), strings.Join(what, "; ")
+}
+
+// asksToConfirm is what a subset says that waits for a person.
+func (p *pass) asksToConfirm() string {
+	return fmt.Sprintf("%s: kubectl underway confirm ud %s -n %s", p.removalOf, p.United.Name, p.United.Namespace)
 }
 
 // confirmed is true when a person confirmed the removal of each of these: the first to be gone does not revoke it for the
@@ -138,7 +168,7 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 	if !l.back {
 		e.DesiredReplicas, e.AwaitedReplicas, e.Granted, e.Partition = 0, 0, 0, 0
 	}
-	e.Conditions = nil
+	e.Conditions = p.rememberEmpty(l)
 	member, known := p.Members[e.Cluster]
 	switch {
 	case !known && l.back:
@@ -161,20 +191,13 @@ func (p *pass) leaver(l *leaver) (appsv1alpha1.SubsetStatus, bool) {
 		e.Message = fmt.Sprintf("%s; member %s is not heard from (%s), so its child stays until it is", p.why(l), e.Cluster, member.Problem)
 		return e, true
 	case l.child == nil:
-		return e, e.Workload != "" && p.stillCreating(e)
+		return e, e.Workload != "" && p.stillCreating(l, &e)
 	}
 	e.State, e.Stale = stateLeaving, false
 	r := &l.child.Report
 	e.Workload, e.Kind, e.Replicas, e.ReadyReplicas, e.Revision = r.Name, r.Kind, r.Replicas, r.Ready, r.SubsetRevision
 	e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
-	waits := p.waitsFor()
-	switch {
-	case p.removal != "":
-		e.Message = fmt.Sprintf("%s: kubectl underway confirm ud %s -n %s", p.removalOf, p.United.Name, p.United.Namespace)
-	case len(waits) > 0:
-		e.Message = p.why(l) + "; its child goes when these have taken over: " + quoted(waits)
-	default:
-		e.Message = p.why(l) + "; its child is being deleted"
+	if p.mayGo(l, &e) {
 		p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: r.Name, kind: r.Kind}, "the subset was taken out of the list and the others have taken over")
 		if d := p.Deliveries[Target{Member: e.Cluster, Kind: r.Kind, Name: r.Name}]; d.Problem != NoProblem {
 			e.Message += ": " + d.Message
@@ -194,15 +217,37 @@ func (p *pass) why(l *leaver) string {
 	return "taken out of the list"
 }
 
-// stillCreating is true while what was posted for a subset that has just left may still be on its way.
-func (p *pass) stillCreating(e appsv1alpha1.SubsetStatus) bool {
+// stillCreating is true while what was posted for a subset that has just left may still be on its way. It goes as one that is
+// seen does: not before a person has confirmed, nor before the others have taken over.
+func (p *pass) stillCreating(l *leaver, e *appsv1alpha1.SubsetStatus) bool {
 	kind := cmp.Or(e.Kind, KindName(render.CloneSet()))
 	d, posted := p.Deliveries[Target{Member: e.Cluster, Kind: kind, Name: e.Workload}]
 	if !posted || d.Gone {
 		return false
 	}
-	p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: e.Workload, kind: kind}, "the subset was taken out of the list")
+	e.State = stateLeaving
+	if p.mayGo(l, e) {
+		p.pushEnd(WantDeleted, ended{member: e.Cluster, subset: e.Name, name: e.Workload, kind: kind}, "the subset was taken out of the list")
+	}
 	return true
+}
+
+// mayGo says what a subset that leaves waits for, and is true when that is nothing.
+func (p *pass) mayGo(l *leaver, e *appsv1alpha1.SubsetStatus) bool {
+	waits := p.waitsFor()
+	switch {
+	case p.removal != "":
+		e.Message = p.asksToConfirm()
+	case p.unsettledEdit:
+		// What the others have to take over is not known yet: they are not measured by what they had before the edit.
+		e.Message = p.why(l) + "; its child goes when the others have taken over, and the edit is still settling"
+	case len(waits) > 0:
+		e.Message = p.why(l) + "; its child goes when these have taken over: " + quoted(waits)
+	default:
+		e.Message = p.why(l) + "; its child is being deleted"
+		return true
+	}
+	return false
 }
 
 // waitsFor are the places that have not taken over yet: not all replicas ready, or not heard from.
@@ -221,29 +266,72 @@ func sameKind(entry, child string) bool {
 	return cmp.Or(entry, KindName(render.CloneSet())) == child
 }
 
-// withClaims are the names of the leavers whose claims go with their child, as far as is known.
-func (p *pass) withClaims() []string {
-	var out []string
-	for _, l := range p.leavers {
+// fate is what becomes of a child's claims when the child is deleted.
+type fate string
+
+const (
+	noClaims   fate = ""
+	claimsGo   fate = "deleted"
+	claimsStay fate = "kept"
+	// claimsUnknown is that of a template that the book does not have: one that was adopted, or whose revision somebody deleted.
+	claimsUnknown fate = "unknown"
+)
+
+// claimsOfLeavers are the names of the leavers that may have claims of which a person has to know, by what becomes of them.
+func (p *pass) claimsOfLeavers() map[fate][]string {
+	begins := slices.ContainsFunc(p.places, func(pl *place) bool { return !pl.known && pl.serving() == nil })
+	out := map[fate][]string{}
+	for i := range p.leavers {
+		l := &p.leavers[i]
 		if l.child == nil {
 			continue
 		}
-		w := p.workload
-		if r, ok := p.book.of(p.names, l.entry.Name, held{l.child.Report.SubsetRevision, l.child.Report.Kind}, override{}); ok {
-			w = r.workload
+		name := l.entry.Name
+		f := p.fateOfClaims(name, l.child, override{template: l.entry.SelectedBy})
+		if f == claimsStay {
+			// What began beside it is known in the next pass: that it did is kept in the status.
+			l.startsEmpty = begins || meta.FindStatusCondition(l.entry.Conditions, appsv1alpha1.ConditionVolumesStayBehind) != nil
 		}
-		if KindName(w.Kind) == l.child.Report.Kind && claimsGo(w) {
-			out = append(out, l.entry.Name)
+		if f != noClaims && (f != claimsStay || l.startsEmpty) && !slices.Contains(out[f], name) {
+			out[f] = append(out[f], name)
 		}
 	}
-	return slices.Compact(out)
+	return out
 }
 
-// claimsGo is true for a workload whose claims are deleted with it: a CloneSet's always, a StatefulSet's where it says so.
-func claimsGo(w render.Workload) bool {
-	if !render.HasClaims(w) {
-		return false
+// rememberEmpty are the conditions of a subset that leaves.
+func (p *pass) rememberEmpty(l *leaver) []metav1.Condition {
+	if !l.startsEmpty {
+		return nil
 	}
+	next := p.subsetCondition(appsv1alpha1.ConditionVolumesStayBehind, metav1.ConditionTrue, "Renamed", "its claims stay where they are, and the pods of the subset that took its place start with empty volumes")
+	if was := meta.FindStatusCondition(l.entry.Conditions, next.Type); was != nil {
+		next.LastTransitionTime = was.LastTransitionTime
+	}
+	return []metav1.Condition{next}
+}
+
+// fateOfClaims says what becomes of the claims of a child that is deleted.
+func (p *pass) fateOfClaims(subset string, c *Child, present override) fate {
+	kind, ok := KindNamed(c.Report.Kind)
+	if !ok || kind.GVK == render.Deployment().GVK {
+		return noClaims
+	}
+	r, ok := p.book.of(p.names, subset, held{c.Report.SubsetRevision, c.Report.Kind}, present)
+	switch {
+	case !ok:
+		return claimsUnknown
+	case !render.HasClaims(r.workload):
+		return noClaims
+	case goWithTheirChild(r.workload):
+		return claimsGo
+	}
+	return claimsStay
+}
+
+// goWithTheirChild is true for a workload whose claims are deleted with it: a CloneSet's always, a StatefulSet's where it says
+// so.
+func goWithTheirChild(w render.Workload) bool {
 	if w.Kind.GVK.Kind != render.StatefulSet().GVK.Kind {
 		return true
 	}

@@ -84,10 +84,12 @@ type pass struct {
 	notes     []string
 	unsettled bool
 	// grew is true when a place is held from now on because it was scaled in mid-release.
-	grew      bool
-	leavers   []leaver
-	removal   string
-	removalOf string
+	grew bool
+	// unsettledEdit is true while an edit is too young to give every place the replicas it asks for.
+	unsettledEdit bool
+	leavers       []leaver
+	removal       string
+	removalOf     string
 }
 
 // site is a subset's name and its cluster.
@@ -104,6 +106,7 @@ func (p *pass) index() {
 			p.entries[site{s.Name, s.Cluster}] = i
 		}
 	}
+	p.named()
 	for i := range p.Children {
 		if c := &p.Children[i]; p.ours(c) {
 			at := site{c.Report.Subset, c.Member}
@@ -203,7 +206,7 @@ func (p *pass) settle(shares []subset.Share, got subset.Allocation) {
 			continue
 		}
 		if got.Contradiction || pl.replicas < last {
-			pl.replicas = last
+			pl.replicas, p.unsettledEdit = last, true
 			p.lookAgain(left)
 		}
 	}

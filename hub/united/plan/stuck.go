@@ -91,10 +91,14 @@ func (p *pass) stuck(pl *place) {
 	if len(pods) > 1 {
 		more = fmt.Sprintf(", and %d more", len(pods)-1)
 	}
-	context := ""
-	if pl.cluster != "" {
-		context = "--context " + pl.cluster + " "
-	}
 	pl.say(stateStuck, fmt.Sprintf("pod %s%s is not ready and of another revision than it is to have, and Kubernetes' StatefulSet waits for it; nothing is deleted behind your back: kubectl %s-n %s delete pod %s",
-		first.Name, more, context, p.United.Namespace, first.Name))
+		first.Name, more, contextFlag(pl.cluster), p.United.Namespace, first.Name))
+}
+
+// contextFlag names the member in a command that a person pastes; "" for a subset of the hub's own cluster.
+func contextFlag(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return "--context " + cluster + " "
 }

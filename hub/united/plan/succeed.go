@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -139,10 +140,30 @@ func (p *pass) finish(pl *place) {
 		}
 		return
 	}
+	if why := p.unjudged(pl); why != "" {
+		p.keep(pl)
+		pl.say(stateUpdating, fmt.Sprintf("its %s is ready, and its %s stays: %s", p.kind(), old, why))
+		return
+	}
 	pl.say(stateUpdating, fmt.Sprintf("its %s is ready; its %s is being deleted", p.kind(), old))
 	for _, c := range pl.others {
 		p.retire(pl, c, s.asked)
 	}
+}
+
+// unjudged says why nobody can tell what would go with the old children: what cannot be read may have any number of pods, and
+// a template that is not known may have claims, which the change of kind would have been refused for.
+func (p *pass) unjudged(pl *place) string {
+	for _, c := range pl.others {
+		if c.Unreadable != "" {
+			return fmt.Sprintf("%s cannot be read: %s", c.Report.Name, c.Unreadable)
+		}
+		if p.fateOfClaims(pl.name, c, pl.present) == claimsUnknown {
+			return fmt.Sprintf("the template that %s carries is not known here, so its claims might go with it; look at them, and delete it on the member if they may: kubectl %s-n %s delete %s %s",
+				c.Report.Name, contextFlag(pl.cluster), p.United.Namespace, strings.ToLower(c.Report.Kind), c.Report.Name)
+		}
+	}
+	return ""
 }
 
 // waitsToFinish says what an old child waits for.
