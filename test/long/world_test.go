@@ -110,7 +110,7 @@ func (w *hubWorld) join(members ...string) {
 			}
 		}
 		w.kubectl("join", m, "--kubeconfig", kubeconfig, "--all-namespaces", "--no-agent")
-		if _, err := w.fleet.Run("agent-"+m, filepath.Join(w.bin, "underway-member"), []string{"--kubeconfig", cluster.Kubeconfig(), alone}, nil); err != nil {
+		if _, err := w.fleet.Run("agent-"+m, filepath.Join(w.bin, "underway-member"), append([]string{"--kubeconfig", cluster.Kubeconfig()}, patient()...), nil); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -154,6 +154,11 @@ func (w *hubWorld) start() {
 
 // alone keeps a program that has no stand-in from ending when twenty control planes leave it no time to renew its Lease.
 const alone = "--leader-elect=false"
+
+// patient has an agent hold a Lease, by which the hub knows that somebody reconciles its kinds, with time to renew it.
+func patient() []string {
+	return []string{"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=90s"}
+}
 
 const hubUser = "system:serviceaccount:underway-system:underway-hub"
 
