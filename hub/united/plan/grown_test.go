@@ -54,6 +54,38 @@ func (o *ordinals) partition(value string) {
 	o.steps(10)
 }
 
+// TestAdvancedStatefulSetGrownInMidRelease: OpenKruise's manager creates pods by position as well, and says nothing that our agent
+// would say. The agent counts: there nothing has to be held.
+func TestAdvancedStatefulSetGrownInMidRelease(t *testing.T) {
+	t.Parallel()
+	for name, ours := range map[string]bool{"OpenKruise's": false, "ours": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, united("web", 5, "web:1", sub("a", "a", "")))
+			template(w.ud, "advancedStatefulSet", "web:1")
+			w.run()
+			w.child("a").silent = !ours
+			o := &ordinals{world: w, pods: map[int32]bool{}}
+			template(w.ud, "advancedStatefulSet", "web:2")
+			o.partition("60%")
+			o.scale(7)
+			if !ours && int32(len(o.pods)) > o.largest {
+				t.Errorf("ordinals %v are new, and the largest grant was %d", o.pods, o.largest)
+			}
+			if held := w.child("a").part.Hold; held == ours {
+				t.Errorf("held: %v", held)
+			}
+			w.members["a"].down = true // what is known of one that is not heard from stands
+			o.steps(3)
+			w.members["a"].down = false
+			o.steps(3)
+			if held := w.child("a").part.Hold; held == ours {
+				t.Errorf("held, when it is heard from again: %v", held)
+			}
+		})
+	}
+}
+
 // TestR2NativeStatefulSetGrownInMidRelease: whatever scales it, the new pods are never more than the largest grant, and the
 // release can be finished.
 func TestR2NativeStatefulSetGrownInMidRelease(t *testing.T) {

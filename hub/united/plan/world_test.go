@@ -79,6 +79,8 @@ type cloneSet struct {
 	ready              int32
 	paused             bool
 	deleting, orphaned bool
+	// silent is one that our agent does not reconcile.
+	silent bool
 }
 
 func newWorld(tb testing.TB, ud *appsv1alpha1.UnitedDeployment) *world {
@@ -173,7 +175,9 @@ func (c *cloneSet) report() feedback.Report {
 	r.Partition = c.partition()
 	r.Updated = c.count(c.update)
 	r.UpdatedReady = min(r.Updated, c.ready)
-	r.Workload = &appsv1alpha1.WorkloadReport{UpdatedInPlace: r.Updated}
+	if !c.silent {
+		r.Workload = &appsv1alpha1.WorkloadReport{UpdatedInPlace: r.Updated}
+	}
 	return r
 }
 
