@@ -30,6 +30,8 @@ type Options struct {
 	Nodes int
 	// HubNodes is how many simulated nodes the hub has.
 	HubNodes int
+	// NoHub leaves the hub's cluster out; Hub returns nil then.
+	NoHub bool
 	// RealNodes is how many real nodes (kubelet, containerd, runc) each member
 	// has, beside its simulated ones. It takes root; ask CanRunContainers first.
 	RealNodes int
@@ -91,8 +93,10 @@ func Start(ctx context.Context, opts Options) (*Fleet, error) {
 	f.bin, f.log = bin, log
 
 	began := time.Now()
-	log.printf("starting %s and %d members in %s", HubName, len(names), f.dir)
-	f.addCluster(HubName, opts.HubNodes, 0)
+	log.printf("starting %d members in %s", len(names), f.dir)
+	if !opts.NoHub {
+		f.addCluster(HubName, opts.HubNodes, 0)
+	}
 	for _, name := range names {
 		f.addCluster(name, opts.Nodes, opts.RealNodes)
 	}
@@ -195,7 +199,7 @@ func (f *Fleet) addCluster(name string, nodes, realNodes int) *Cluster {
 // Dir is where the fleet keeps its files.
 func (f *Fleet) Dir() string { return f.dir }
 
-// Hub returns the hub's cluster.
+// Hub returns the hub's cluster, nil when there is none.
 func (f *Fleet) Hub() *Cluster { return f.Cluster(HubName) }
 
 // Member returns the member of that name, nil when there is none.

@@ -33,13 +33,19 @@ const kwokUser = "system:kwok"
 // Parts are all parts, in the order of starting; stopping goes the other way.
 func Parts() []Part { return []Part{Etcd, APIServer, ControllerManager, Scheduler, KWOK} }
 
-// Parts are the parts of this cluster: all, or all but KWOK in a cluster whose
-// nodes are all real. Real nodes are no parts; see [Cluster.RealNodes].
+// Parts are the parts of this cluster: all, but KWOK only where there are
+// simulated nodes and the scheduler only where there are any. Real nodes are no
+// parts; see [Cluster.RealNodes].
 func (c *Cluster) Parts() []Part {
-	if len(c.real) > 0 && c.state.Nodes == 0 {
-		return slices.DeleteFunc(Parts(), func(p Part) bool { return p == KWOK })
-	}
-	return Parts()
+	return slices.DeleteFunc(Parts(), func(p Part) bool {
+		switch p {
+		case KWOK:
+			return c.state.Nodes == 0
+		case Scheduler:
+			return c.state.Nodes == 0 && len(c.real) == 0
+		}
+		return false
+	})
 }
 
 // ParsePart returns the part of that name.
@@ -167,8 +173,14 @@ func (c *Cluster) command(part Part) command {
 	}
 	// The control plane is one binary; the name picks the part.
 	cmd.arg0 = string(part)
+	cmd.env = frugal()
 	return cmd
 }
+
+// frugal is the environment of the parts. Half of what a lab costs is API servers
+// and etcd, and a sixth of that was collecting garbage: they may have four times
+// what they use, as long as that is not much memory.
+func frugal() []string { return []string{"GOGC=400", "GOMEMLIMIT=768MiB"} }
 
 func (c *Cluster) etcdArgs() []string {
 	client := "http://127.0.0.1:" + strconv.Itoa(c.state.Ports.Etcd)
@@ -182,6 +194,9 @@ func (c *Cluster) etcdArgs() []string {
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
 		"--unsafe-no-fsync",
+		// Nobody else votes; ten beats a second only cost.
+		"--heartbeat-interval=500",
+		"--election-timeout=5000",
 		"--log-level=warn",
 	}
 }

@@ -161,18 +161,21 @@ func TestBuildFlags(t *testing.T) {
 	}
 }
 
-// A cluster of real nodes only has no KWOK, and one with both kinds has.
+// A cluster of real nodes only has no KWOK, and one with both kinds has; without any node it has no scheduler either.
 func TestPartsOfACluster(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		simulated, real int
 		want            bool
 	}{
-		"both": {simulated: 1, real: 1, want: true}, "real": {real: 1}, "simulated": {simulated: 1, want: true}, "none": {want: true},
+		"both": {simulated: 1, real: 1, want: true}, "real": {real: 1}, "simulated": {simulated: 1, want: true}, "none": {},
 	} {
 		c := (&Fleet{}).addCluster("c", tc.simulated, tc.real)
 		if got := slices.Contains(c.Parts(), KWOK); got != tc.want {
 			t.Errorf("%s: KWOK is a part: %t", name, got)
+		}
+		if got := slices.Contains(c.Parts(), Scheduler); got != (tc.simulated+tc.real > 0) {
+			t.Errorf("%s: the scheduler is a part: %t", name, got)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	fleet, err = lab.Start(ctx, lab.Options{MemberNames: []string{"steady", "rough"}, Nodes: 3, Audit: true, Log: os.Stderr})
+	fleet, err = lab.Start(ctx, lab.Options{MemberNames: []string{"steady", "rough"}, NoHub: true, Nodes: 3, Audit: true, Log: os.Stderr})
 	if err != nil {
 		return fail(err)
 	}

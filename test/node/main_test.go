@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	fleet, err = lab.Start(ctx, lab.Options{MemberNames: []string{"member"}, RealNodes: 2, Audit: true, Log: os.Stderr})
+	fleet, err = lab.Start(ctx, lab.Options{MemberNames: []string{"member"}, NoHub: true, RealNodes: 2, Audit: true, Log: os.Stderr})
 	if err != nil {
 		return fail(err)
 	}
