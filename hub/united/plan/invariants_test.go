@@ -16,7 +16,7 @@ import (
 // replace unfinished ones and rollbacks. The promise is checked after every step, and at the end everything arrives.
 func TestReleases(t *testing.T) {
 	t.Parallel()
-	runs := uint64(150)
+	runs := uint64(60)
 	if testing.Short() {
 		runs = 30
 	}

@@ -18,7 +18,7 @@ import (
 // upgraded, taken off and joined again, at any step of a release, beside all that TestReleases does.
 func TestSelectedStories(t *testing.T) {
 	t.Parallel()
-	runs := uint64(100)
+	runs := uint64(50)
 	if testing.Short() {
 		runs = 30
 	}

@@ -27,7 +27,7 @@ import (
 // wanted, and nothing left to write.
 func TestRandomStories(t *testing.T) {
 	t.Parallel()
-	from, to := seeds.Range(t, 2000)
+	from, to := seeds.Range(t, 600)
 	var next atomic.Uint64
 	next.Store(from)
 	var wg sync.WaitGroup

@@ -29,10 +29,10 @@ func TestRandomStoriesInOrder(t *testing.T) {
 }
 
 // tellAll tells the stories of all seeds until one fails. With UNDERWAY_TALLY it tells them all, and only counts which fail.
-// Of a thousand stories and more each deed must be in one.
+// Of five hundred stories and more each deed must be in one.
 func tellAll(t *testing.T, tell func(plot) (*story, error), test string, toSee []string) {
 	t.Helper()
-	from, to := seeds.Range(t, 1000)
+	from, to := seeds.Range(t, 500)
 	has, count := features(t), os.Getenv("UNDERWAY_TALLY") != ""
 	var next atomic.Uint64
 	next.Store(from)
@@ -62,7 +62,7 @@ func tellAll(t *testing.T, tell func(plot) (*story, error), test string, toSee [
 	for _, deed := range slices.Sorted(maps.Keys(tally)) {
 		t.Logf("%7d %s", tally[deed], deed)
 	}
-	if to-from < 1000 || t.Failed() {
+	if to-from < 500 || t.Failed() {
 		return
 	}
 	for _, deed := range toSee {
@@ -72,7 +72,7 @@ func tellAll(t *testing.T, tell func(plot) (*story, error), test string, toSee [
 	}
 }
 
-// deedsToSee are what a thousand stories must contain.
+// deedsToSee are what five hundred stories must contain.
 func deedsToSee() []string {
 	return []string{
 		"create", "create at the current revision", "create as surge", "create with claims of before", "delete", "delete what was asked to go",
