@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -115,38 +116,72 @@ func (p *pass) usedUp() bool {
 	return len(p.leavers) == 0 && strings.HasPrefix(p.United.Annotations[appsv1alpha1.AnnotationConfirm], ConfirmRemoval+"/")
 }
 
+// strangers is how many subsets that neither the spec nor the status knows are taken from one member. A member says whatever it
+// likes: with thousands of them the status could not be stored any more.
+const strangers = 10
+
 // findLeavers collects what the status and the members know and the spec does not.
 func (p *pass) findLeavers() {
 	inSpec := p.planned()
+	of := map[string]int{}
 	for i := range p.was.SubsetStatuses {
 		s := &p.was.SubsetStatuses[i]
 		if !inSpec[site{s.Name, s.Cluster}] {
 			p.leavers = append(p.leavers, leaver{entry: *s.DeepCopy()})
+			of[s.Cluster]++
 		}
 	}
+	var unknown []*Child
 	for i := range p.Children {
-		if c := &p.Children[i]; !inSpec[site{c.Report.Subset, c.Member}] && p.ours(c) {
-			p.findLeaver(c)
+		c := &p.Children[i]
+		if inSpec[site{c.Report.Subset, c.Member}] || !p.ours(c) {
+			continue
 		}
+		if at := p.leaverOf(c); at >= 0 {
+			p.leavers[at].child = c
+			continue
+		}
+		unknown = append(unknown, c)
 	}
+	p.takeStrangers(unknown, of)
 	slices.SortStableFunc(p.leavers, func(a, b leaver) int {
 		return cmp.Or(cmp.Compare(a.entry.Name, b.entry.Name), cmp.Compare(a.entry.Cluster, b.entry.Cluster))
 	})
 }
 
-// findLeaver adds a child that no place of the spec has to what the status says of it.
-func (p *pass) findLeaver(c *Child) {
-	at := slices.IndexFunc(p.leavers, func(l leaver) bool {
-		return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && sameKind(l.entry.Kind, c.Report.Kind) &&
-			(l.child == nil || l.entry.Workload == c.Report.Name)
+// takeStrangers adds children that neither the spec nor the status knows to the subsets that leave, of each member only as many
+// as make ten with those that it has already; the others follow when these are gone.
+func (p *pass) takeStrangers(unknown []*Child, of map[string]int) {
+	slices.SortFunc(unknown, func(a, b *Child) int {
+		return cmp.Or(cmp.Compare(a.Member, b.Member), cmp.Compare(a.Report.Name, b.Report.Name), cmp.Compare(a.Report.Kind, b.Report.Kind))
 	})
-	if at < 0 {
-		at = len(p.leavers)
-		p.leavers = append(p.leavers, leaver{entry: appsv1alpha1.SubsetStatus{
+	left := map[string]int{}
+	for _, c := range unknown {
+		if at := p.leaverOf(c); at >= 0 {
+			p.leavers[at].child = c
+			continue
+		}
+		if of[c.Member] >= strangers {
+			left[c.Member]++
+			continue
+		}
+		of[c.Member]++
+		p.leavers = append(p.leavers, leaver{child: c, entry: appsv1alpha1.SubsetStatus{
 			Name: c.Report.Subset, Cluster: c.Member, Workload: c.Report.Name, Kind: c.Report.Kind,
 		}})
 	}
-	p.leavers[at].child = c
+	for _, member := range slices.Sorted(maps.Keys(left)) {
+		p.overlooked = append(p.overlooked, fmt.Sprintf("member %s has %d more children that carry this object's mark and that it never had; they are looked at when those that leave are gone",
+			member, left[member]))
+	}
+}
+
+// leaverOf is the place among the leavers of what the status says of a child; -1: it says nothing.
+func (p *pass) leaverOf(c *Child) int {
+	return slices.IndexFunc(p.leavers, func(l leaver) bool {
+		return l.entry.Name == c.Report.Subset && l.entry.Cluster == c.Member && sameKind(l.entry.Kind, c.Report.Kind) &&
+			(l.child == nil || l.entry.Workload == c.Report.Name)
+	})
 }
 
 // leaverNames are the distinct names, with the cluster where a subset only moved.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -223,4 +224,28 @@ func entryNamed(all []appsv1alpha1.SubsetStatus, name string) *appsv1alpha1.Subs
 		}
 	}
 	return nil
+}
+
+// TestAMemberThatInventsChildren: thousands of children that carry the object's mark, and that it never had, do not fill its
+// status; they go bit by bit, and the message has their number.
+func TestAMemberThatInventsChildren(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, united("web", 6, "web:1", sub("a", "a", ""), sub("b", "b", "")))
+	w.run()
+	real := w.child("b")
+	for i := range 3000 {
+		c := *real
+		c.name, c.subset, c.uid, c.pods, c.replicas, c.ready = fmt.Sprintf("x%04d", i), fmt.Sprintf("x%04d", i), fmt.Sprintf("x-%d", i), nil, 0, 0
+		w.members["b"].children[c.key()] = &c
+	}
+	w.turns(5)
+	if n := len(w.ud.Status.SubsetStatuses); n != 2+strangers {
+		t.Errorf("the status has %d subsets", n)
+	}
+	if text := fmt.Sprint(w.ud.Status.Conditions); !strings.Contains(text, "member b has 2990 more children") {
+		t.Errorf("it does not say so: %s", text)
+	}
+	if w.child("a") == nil || w.child("b") == nil {
+		t.Error("its own children are gone")
+	}
 }

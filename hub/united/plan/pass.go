@@ -88,8 +88,10 @@ type pass struct {
 	// unsettledEdit is true while an edit is too young to give every place the replicas it asks for.
 	unsettledEdit bool
 	leavers       []leaver
-	removal       string
-	removalOf     string
+	// overlooked is said of children that the plan does not look at yet.
+	overlooked []string
+	removal    string
+	removalOf  string
 }
 
 // site is a subset's name and its cluster.
@@ -175,7 +177,7 @@ func (p *pass) allocate() bool {
 		p.invalid = append(p.invalid, err.Error())
 		return false
 	}
-	p.notes = slices.Concat(got.Corrections, p.shadowed)
+	p.notes = slices.Concat(got.Corrections, p.shadowed, p.overlooked)
 	p.settle(shares, got)
 	p.notes = append(p.notes, p.drainNotes()...)
 	return true
