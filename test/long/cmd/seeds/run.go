@@ -35,22 +35,25 @@ type runner struct {
 
 func (r *runner) say(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format+"\n", args...) }
 
-// run builds the tests and tells the stories.
+// run tells the stories of each suite from when its tests are built, and says what came of them; it is an error when one failed.
 func (r *runner) run(ctx context.Context) error {
-	if err := r.build(ctx); err != nil {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return fmt.Errorf("go list -m: %w", err)
+	}
+	r.root = strings.TrimSpace(string(out))
+	if r.bin, err = os.MkdirTemp("", "seeds-"); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(r.bin) }()
-	return r.tellAll(ctx)
+	return errors.Join(r.tellAll(ctx, r.build), os.RemoveAll(r.bin))
 }
 
-// tellAll tells the stories, and says what came of them; it is an error when one failed.
-func (r *runner) tellAll(ctx context.Context) error {
-	// What is built is not what the time is for.
+func (r *runner) tellAll(ctx context.Context, build func(context.Context, suite) error) error {
 	r.began = time.Now()
 	ticking, stop := context.WithCancel(ctx)
 	var ticker, workers sync.WaitGroup
 	ticker.Go(func() { r.tick(ticking) })
+	workers.Go(func() { r.buildAll(ctx, build) })
 	for range r.procs {
 		workers.Go(func() { r.work(ctx) })
 	}
@@ -60,27 +63,34 @@ func (r *runner) tellAll(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// build makes a test binary of each package.
-func (r *runner) build(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return fmt.Errorf("go list -m: %w", err)
-	}
-	r.root = strings.TrimSpace(string(out))
-	if r.bin, err = os.MkdirTemp("", "seeds-"); err != nil {
-		return err
-	}
+// buildAll builds the tests of one suite after the other. One that cannot be built has failed, and the others are told.
+func (r *runner) buildAll(ctx context.Context, build func(context.Context, suite) error) {
 	for _, t := range r.list {
-		to := r.binary(t.suite)
-		if _, err := os.Stat(to); err == nil {
-			continue
+		err := build(ctx, t.suite)
+		if ctx.Err() != nil {
+			return
 		}
-		r.say("building the tests of %s", t.pkg)
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, "./"+t.pkg)
-		cmd.Dir = r.root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return errors.Join(fmt.Errorf("building the tests of %s: %w\n%s", t.pkg, err, out), os.RemoveAll(r.bin))
+		r.mu.Lock()
+		t.state = built
+		if err != nil {
+			t.state, t.left = spoilt, nil
+			t.failures = append(t.failures, failure{again: "go test -c -o /dev/null ./" + t.pkg, output: err.Error()})
+			r.say("\nFAILED: %v\n", err)
 		}
+		r.mu.Unlock()
+	}
+}
+
+// build makes the test binary of a suite, unless another suite has the same.
+func (r *runner) build(ctx context.Context, s suite) error {
+	to := r.binary(s)
+	if _, err := os.Stat(to); err == nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, "./"+s.pkg)
+	cmd.Dir = r.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the tests of %s: %w\n%s", s.pkg, err, out)
 	}
 	return nil
 }
@@ -93,10 +103,14 @@ func (r *runner) binary(s suite) string {
 func (r *runner) work(ctx context.Context) {
 	for ctx.Err() == nil && (r.limit == 0 || time.Since(r.began) < r.limit) {
 		r.mu.Lock()
-		t := next(r.list)
+		t, wait := next(r.list)
 		if t == nil {
 			r.mu.Unlock()
-			return
+			if !wait {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+			continue
 		}
 		at := t.take()
 		r.mu.Unlock()

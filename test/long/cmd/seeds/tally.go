@@ -19,6 +19,7 @@ const (
 type tally struct {
 	suite
 
+	state      state
 	want, told uint64
 	// left are the spans that nobody has taken yet, in order.
 	left []span
@@ -28,6 +29,15 @@ type tally struct {
 	took, cpu time.Duration
 	failures  []failure
 }
+
+// state is whether the tests of a suite can be run.
+type state int
+
+const (
+	unbuilt state = iota
+	built
+	spoilt
+)
 
 // failure is a story that failed.
 type failure struct {
@@ -54,16 +64,16 @@ func (t *tally) rest() uint64 {
 	return n
 }
 
-// next is the suite that has come the least far of those that have something left.
-func next(list []*tally) *tally {
-	var least *tally
+// next is the suite that has come the least far of those that are built and have something left; wait when there is none yet.
+func next(list []*tally) (least *tally, wait bool) {
 	far := func(t *tally) float64 { return float64(t.want-t.rest()) / float64(t.want) }
 	for _, t := range list {
-		if len(t.left) > 0 && (least == nil || far(t) < far(least)) {
+		wait = wait || t.state == unbuilt
+		if t.state == built && len(t.left) > 0 && (least == nil || far(t) < far(least)) {
 			least = t
 		}
 	}
-	return least
+	return least, wait
 }
 
 // take cuts a slice off what is left.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,14 +10,21 @@ import (
 	"time"
 )
 
+func ready(list []*tally) {
+	for _, t := range list {
+		t.state = built
+	}
+}
+
 // TestEverySeedIsToldOnce: whatever fails on the way and wherever slices end, each seed is told once; the slices of a suite of
 // rapid that fails are told but for the rest of the slice.
 func TestEverySeedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	list := tallies([]suite{{pkg: "a", each: 1}, {pkg: "b", each: 20}}, 100, 1000)
+	ready(list)
 	told := map[string]map[uint64]int{"a": {}, "b": {}}
 	for n := range 1000 {
-		s := next(list)
+		s, _ := next(list)
 		if s == nil {
 			break
 		}
@@ -49,8 +57,9 @@ func TestEverySeedIsToldOnce(t *testing.T) {
 func TestAllComeAlongTogether(t *testing.T) {
 	t.Parallel()
 	list := tallies([]suite{{pkg: "quick", each: 1}, {pkg: "slow", each: 1}}, 0, 100_000)
+	ready(list)
 	for range 200 {
-		s := next(list)
+		s, _ := next(list)
 		at := s.take()
 		took := time.Duration(at.len()) * time.Millisecond
 		if s.pkg == "slow" {
@@ -70,15 +79,16 @@ func TestAllComeAlongTogether(t *testing.T) {
 func TestASuiteThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
 	t.Parallel()
 	list := tallies([]suite{{pkg: "a", each: 1}}, 0, 1000)
+	ready(list)
 	for n := range enough {
-		s := next(list)
+		s, _ := next(list)
 		if s == nil {
 			t.Fatalf("given up after %d", n)
 		}
 		at := s.take()
 		s.done(result{at: at, failed: true, seed: at.from, said: true})
 	}
-	if s := next(list); s != nil {
+	if s, wait := next(list); s != nil || wait {
 		t.Errorf("%d are left", s.rest())
 	}
 }
@@ -115,7 +125,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRun: a test that fails for one seed does not keep the others from being told, nor the other suite.
+// TestRun: neither a test that fails for one seed nor one that does not compile keeps the others from being told.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,15 +149,20 @@ if [ $UNDERWAY_FROM -le 13 ] && [ $((UNDERWAY_FROM + UNDERWAY_SEEDS)) -gt 13 ]; 
 	var out strings.Builder
 	r := &runner{
 		out: &out, root: dir, bin: dir, procs: 2, began: time.Now(),
-		list: tallies([]suite{{pkg: "good", tests: "T", each: 1}, {pkg: "bad", tests: "T", each: 1}}, 0, 50),
+		list: tallies([]suite{{pkg: "good", tests: "T", each: 1}, {pkg: "bad", tests: "T", each: 1}, {pkg: "worse", tests: "T", each: 1}}, 0, 50),
 	}
-	err := r.tellAll(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "1 stories failed") {
+	err := r.tellAll(t.Context(), func(_ context.Context, s suite) error {
+		if s.pkg == "worse" {
+			return errors.New("does not compile")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "2 stories failed") {
 		t.Errorf("error %v", err)
 	}
 	written, _ := os.ReadFile(filepath.Join(dir, "out", "seeds.md"))
-	for _, want := range []string{"| good: T | 50 | 50 |", "| bad: T | 50 | 50 |", "failed: UNDERWAY_SEED=13 go test ./bad -run '^(T)$'"} {
-		if !strings.Contains(out.String(), want) || !strings.Contains(string(written), want) {
+	for _, want := range []string{"| good: T | 50 | 50 |", "| bad: T | 50 | 50 |", "| worse: T | 0 | 50 |", "does not compile", "failed: UNDERWAY_SEED=13 go test ./bad -run '^(T)$'"} {
+		if !strings.Contains(out.String(), want) || (want != "does not compile" && !strings.Contains(string(written), want)) {
 			t.Errorf("no %q in\n%s\nor\n%s", want, out.String(), written)
 		}
 	}
