@@ -14,14 +14,16 @@ CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 GINKGO := $(BIN)/ginkgo-$(GINKGO_VERSION)
-# One line a package, and at the end what failed and what was skipped, counted and with its reason.
-GOTEST := $(GOTESTSUM) --format pkgname --
+# One line a package, and at the end what failed and what was skipped, counted and with its reason. go vet is lint's.
+GOTEST := $(GOTESTSUM) --format pkgname -- -vet=off
 # The suite of releases mostly waits: its specs share a fleet and run in three processes. A dot for each that passed, all of
 # one that failed, and the reason of one that was skipped; out/integration.json has the times.
-INTEGRATION := $(GINKGO) run --tags lab --procs 3 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
+INTEGRATION := $(GINKGO) run --tags lab --vet off --procs 3 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
 # Suites that mostly wait, so that two of them fit on two processors (three starve each other); the longest first. The others
 # need both to themselves.
-SUITES_AT_ONCE := ./test/hub ./test/lab/... ./test/plugin ./test/member ./test/propagation ./test/crd
+SUITES_AT_ONCE := ./test/hub ./test/lab/... ./test/plugin ./test/member ./test/propagation ./test/rbac ./test/crd
+# The programs that the suites run, built once.
+PRODUCT := $(CURDIR)/out/product
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/underway-dev/underway/cmd/internal/boot.version=$(VERSION)
 
@@ -62,7 +64,7 @@ test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
 .PHONY: test-lab
 test-lab: $(GOTESTSUM) $(GINKGO) ## Tests on real control planes and real kubelets, one fleet per suite.
 	go run ./test/lab/cmd/lab build
-	@mkdir -p out; rc=0; \
+	@mkdir -p out; go build -ldflags='-s -w' -o $(PRODUCT)/ ./cmd/...; export UNDERWAY_PRODUCT=$(PRODUCT); rc=0; \
 	$(INTEGRATION) ./test/integration || rc=1; \
 	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m $(SUITES_AT_ONCE) || rc=1; \
 	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab ./test/integration $(SUITES_AT_ONCE))") || rc=1; \

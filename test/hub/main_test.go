@@ -7,13 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/underway-dev/underway/test/lab"
 )
 
 // binaries is where the product was built.
@@ -33,19 +33,12 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "underway-hub-test-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator),
-			"./cmd/underway-hub", "./cmd/underway-member", "./cmd/kubectl-underway")
-		cmd.Dir = "../.."
-		var out []byte
-		if out, err = cmd.CombinedOutput(); err != nil {
-			err = fmt.Errorf("building: %w\n%s", err, out)
-		}
+		binaries, err = lab.Product(ctx, dir, "underway-hub", "underway-member", "kubectl-underway")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	binaries = dir
 	return m.Run()
 }
 

@@ -68,10 +68,8 @@ func buildProduct(ctx context.Context) string {
 	dir, err := os.MkdirTemp("", "underway-integration-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), "./cmd/underway-hub", "./cmd/underway-member", "./cmd/kubectl-underway")
-	cmd.Dir = "../.."
-	out, err := cmd.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(out))
+	dir, err = lab.Product(ctx, dir, "underway-hub", "underway-member", "kubectl-underway")
+	Expect(err).NotTo(HaveOccurred())
 	return dir
 }
 

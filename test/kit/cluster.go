@@ -4,8 +4,6 @@ package kit
 
 import (
 	"context"
-	"fmt"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -31,13 +29,10 @@ type Cluster struct {
 	binary string
 }
 
-// BuildAgent builds the member's agent into dir and returns its path. The working directory is a folder of test/.
+// BuildAgent builds the member's agent into dir and returns its path; see [lab.Product].
 func BuildAgent(ctx context.Context, dir string) (string, error) {
-	binary := filepath.Join(dir, "underway-member")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/underway-member").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the agent: %w: %s", err, out)
-	}
-	return binary, nil
+	dir, err := lab.Product(ctx, dir, "underway-member")
+	return filepath.Join(dir, "underway-member"), err
 }
 
 // Connect returns a member with a client for the test itself, and installs the agent's namespace and rights. The agents

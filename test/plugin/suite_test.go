@@ -71,13 +71,11 @@ func run(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator),
-		"./cmd/underway-hub", "./cmd/underway-member", "./cmd/kubectl-underway")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building: %w\n%s", err, out)
+	binaries, err := lab.Product(context.Background(), dir, "underway-hub", "underway-member", "kubectl-underway")
+	if err != nil {
+		return 0, err
 	}
-	shared = &world{binaries: dir}
+	shared = &world{binaries: binaries}
 	defer func() {
 		if shared.fleet != nil {
 			_ = shared.fleet.Stop()

@@ -52,11 +52,9 @@ type world struct {
 func begin(t *testing.T) *world {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./cmd/...")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	bin, err := lab.Product(t.Context(), t.TempDir(), "underway-hub", "underway-member", "kubectl-underway")
+	if err != nil {
+		t.Fatal(err)
 	}
 	fleet, err := lab.Start(t.Context(), lab.Options{MemberNames: []string{east}, Nodes: 2, Audit: true, Log: os.Stderr})
 	if err != nil {
