@@ -35,7 +35,7 @@ type leaver struct {
 // all or more, or the last one.
 func (p *pass) holdRemoval() {
 	names := p.leaverNames()
-	n := len(names)
+	n := len(names) + p.overlookedChildren
 	p.removalOf = "several subsets leave at once"
 	if n > 0 && (len(p.places) == 0 || (n > 1 && 4*n >= n+len(p.places))) && !p.confirmed(names) {
 		p.removal = strings.Join(names, ",")
@@ -163,6 +163,7 @@ func (p *pass) takeStrangers(unknown []*Child, of map[string]int) {
 		}
 		if of[c.Member] >= strangers {
 			left[c.Member]++
+			p.overlookedChildren++
 			continue
 		}
 		of[c.Member]++

@@ -249,3 +249,28 @@ func TestAMemberThatInventsChildren(t *testing.T) {
 		t.Error("its own children are gone")
 	}
 }
+
+// TestManyUnknownChildrenWaitForAPerson: a hub restored from an older backup finds the children of subsets that were added since.
+// That only ten of a member are looked at does not make them few: nobody is asked about ten of forty-one.
+func TestManyUnknownChildrenWaitForAPerson(t *testing.T) {
+	t.Parallel()
+	var subsets []appsv1alpha1.Subset
+	for i := range 31 {
+		subsets = append(subsets, sub(fmt.Sprintf("s%02d", i), "a", "1"))
+	}
+	w := newWorld(t, united("web", 31, "web:1", subsets...))
+	w.run()
+	real := w.child("s00")
+	for i := range 12 {
+		c := *real
+		c.name, c.subset, c.uid = fmt.Sprintf("x%02d", i), fmt.Sprintf("x%02d", i), fmt.Sprintf("x-%d", i)
+		w.members["a"].children[c.key()] = &c
+	}
+	w.turns(10)
+	if n := len(w.members["a"].children); n != 31+12 {
+		t.Errorf("%d of 43 children are left, and nobody was asked", n)
+	}
+	if text := fmt.Sprint(w.ud.Status.Conditions); !strings.Contains(text, "several subsets leave at once") {
+		t.Errorf("nobody is asked: %s", text)
+	}
+}

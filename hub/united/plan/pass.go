@@ -88,10 +88,11 @@ type pass struct {
 	// unsettledEdit is true while an edit is too young to give every place the replicas it asks for.
 	unsettledEdit bool
 	leavers       []leaver
-	// overlooked is said of children that the plan does not look at yet.
-	overlooked []string
-	removal    string
-	removalOf  string
+	// overlooked is said of children that the plan does not look at yet; they count where a person is asked because many leave.
+	overlooked         []string
+	overlookedChildren int
+	removal            string
+	removalOf          string
 }
 
 // site is a subset's name and its cluster.
