@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Minute) // what plays a provisioner ends with it
 	defer cancel()
 	dir, err := os.MkdirTemp("", "underway-member-test-")
 	if err != nil {
