@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 // TestEveryWaitHasAName: each state that waits names an object, a time and a command (rollout-ux 7.6, 9).
 func TestEveryWaitHasANameATimeAndACommand(t *testing.T) {
 	for _, state := range []string{
-		"Updating", "Returning", "Scaling", "Held", "Creating", "Waiting", "Stale", "Conflict", "Refused", "NotAllowed",
+		"Updating", "Returning", "Starting", "Scaling", "Held", "Creating", "Waiting", "Stale", "Conflict", "Refused", "NotAllowed",
 		"NamespaceMissing", "NotServed", "Leaving", "Stuck", "Unselected", "Joining", "Unscheduled",
 	} {
 		ud := canary()

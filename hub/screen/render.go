@@ -187,7 +187,7 @@ func colourOf(state string) string {
 	switch state {
 	case "Current", "Ready":
 		return "32"
-	case "Updating", "Returning", "Scaling", "Creating", "Held", "Waiting", "Leaving", "Pending":
+	case "Updating", "Returning", "Starting", "Scaling", "Creating", "Held", "Waiting", "Leaving", "Pending":
 		return "33"
 	case "Stale", "Conflict", "Refused", "NotAllowed", "NamespaceMissing", "NotServed", "Stuck", "Blocked", "Broken":
 		return "31"

@@ -48,3 +48,36 @@ func TestAHoldOutlivesAReleaseThatWasFinishedWithoutIt(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatWasTakenBackMeanwhileGoesBack: a member that was granted a revision is put aside, and the revision is taken back while
+// it is. When it is in the plan again it goes back to the completed revision, whatever the partitions hold; one that never was
+// granted anything of it is not written.
+func TestWhatWasTakenBackMeanwhileGoesBack(t *testing.T) {
+	t.Parallel()
+	w := selectedFleet(t, 12, []appsv1alpha1.SubsetSelector{tmpl("tier=web", "")}, "a:tier=web", "b:tier=web", "c:tier=web")
+	w.run()
+	first := w.child("b").label
+	partitions(w.ud, map[string]string{"a": "100%", "b": "2", "c": "100%"})
+	setImage(w.ud, "web:2")
+	w.run()
+	if c := w.child("b"); c.label == first || c.count(c.label) != 2 {
+		t.Fatalf("b was granted 2: %+v", *c)
+	}
+	for _, name := range []string{"b", "c"} {
+		w.members[name].relabel("")
+	}
+	w.run()
+	setImage(w.ud, "web:1")
+	w.run()
+	clear(w.writes)
+	for _, name := range []string{"b", "c"} {
+		w.members[name].relabel("tier=web")
+	}
+	w.run()
+	if c := w.child("b"); c.count(first) != 4 {
+		t.Errorf("b runs %v, and %s was taken back", c.pods, c.label)
+	}
+	if w.writes["c"] != 0 {
+		t.Errorf("c had what is completed and was written %d times", w.writes["c"])
+	}
+}

@@ -17,6 +17,7 @@ const (
 	stateCurrent          = "Current"
 	stateUpdating         = "Updating"
 	stateReturning        = "Returning"
+	stateStarting         = "Starting"
 	stateScaling          = "Scaling"
 	stateHeld             = "Held"
 	stateCreating         = "Creating"

@@ -378,6 +378,11 @@ func (p *pass) settleRelease() {
 			p.release.Epoch = was.Epoch + 1
 		}
 	}
+	for _, e := range p.outside() {
+		if p.takenBack(e) {
+			grants[e.Name] = e.DesiredReplicas // all of it: it goes back when it is in the plan again
+		}
+	}
 	p.release.Grants = grants
 	p.status.Release = p.release
 	p.status.CurrentRevision = p.completed

@@ -99,6 +99,8 @@ func (p *pass) describe(pl *place, g progress) {
 		pl.say(stateScaling, fmt.Sprintf("%d of %d pods exist", r.Replicas, pl.wanted()))
 	case p.refused != "":
 		pl.say(stateRefused, p.refused)
+	case !p.underWay() && g.carries && starts(pl):
+		pl.say(stateStarting, fmt.Sprintf("%d of %d pods are ready%s", r.Ready, pl.wanted(), p.problems(pl)))
 	case !p.underWay() && (g.carries || !pl.held):
 		pl.say(stateReturning, fmt.Sprintf("%d of %d pods are back on the completed revision%s", updated, r.Replicas, p.problems(pl)))
 	case pl.proven && !pl.full():
@@ -106,6 +108,19 @@ func (p *pass) describe(pl *place, g progress) {
 	default:
 		pl.say(stateUpdating, fmt.Sprintf("%d of %d granted pods updated%s", updated, g.granted, p.problems(pl)))
 	}
+}
+
+// starts is true for a child whose pods never ran anything else, as far as is known, and are on their way: of a member that
+// joined, of a first install, or made anew.
+func starts(pl *place) bool {
+	r := &pl.child.Report
+	switch pl.old.State {
+	case stateReturning, stateUpdating, stateHeld:
+		return false
+	case "", stateCreating, stateStarting, stateJoining:
+		return true
+	}
+	return r.Fresh && r.Updated == r.Replicas
 }
 
 // release1 is the command that lets a held subset go.

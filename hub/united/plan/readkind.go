@@ -49,11 +49,16 @@ func (p *pass) readCloneSet(at string) ([]string, error) {
 	}
 	p.found(at, spec.Problems(), spec.NotActedOn())
 	rollout, err := spec.Rollout()
+	p.moves(at, rollout.Policy, rollout.OnDelete, err)
+	return unknown, nil
+}
+
+// moves notes how pods move by a strategy, unless that cannot be read.
+func (p *pass) moves(at string, policy appsv1alpha1.CloneSetUpdateStrategyType, onDelete bool, err error) {
 	if err != nil && len(p.invalid) == 0 {
 		p.invalid = append(p.invalid, at+err.Error())
 	}
-	p.inPlaceOnly, p.onDelete = rollout.Policy == appsv1alpha1.InPlaceOnlyUpdate, rollout.OnDelete
-	return unknown, nil
+	p.inPlaceOnly, p.onDelete = policy == appsv1alpha1.InPlaceOnlyUpdate, onDelete
 }
 
 func (p *pass) readAdvanced(at string) ([]string, error) {
@@ -66,10 +71,7 @@ func (p *pass) readAdvanced(at string) ([]string, error) {
 	}
 	p.found(at, spec.Problems(), spec.NotActedOn())
 	rollout, err := spec.Rollout()
-	if err != nil && len(p.invalid) == 0 {
-		p.invalid = append(p.invalid, at+err.Error())
-	}
-	p.inPlaceOnly, p.onDelete = rollout.Policy == appsv1alpha1.InPlaceOnlyUpdate, rollout.OnDelete
+	p.moves(at, rollout.Policy, rollout.OnDelete, err)
 	return unknown, nil
 }
 

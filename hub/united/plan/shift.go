@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/underway-dev/underway/hub/subset"
+	"github.com/underway-dev/underway/propagation/render"
 )
 
 // Members that join and members that are emptied move replicas about without anybody editing the object. As with Adaptive,
@@ -111,4 +113,23 @@ func (p *pass) closedTo(pl *place, why string) {
 	e.UpdatedReplicas, e.UpdatedReadyReplicas, e.Report = 0, 0, nil
 	p.keep(pl)
 	pl.say(stateWaiting, why)
+	// It has no pods and gets none, so nothing of the release is left to do here, once nothing is on its way any more.
+	if onItsWay := p.posted(pl); len(pl.others) == 0 && pl.full() && !onItsWay {
+		pl.done = true
+	} else if onItsWay {
+		p.lookAgain(time.Second)
+	}
+}
+
+// posted is true while something that was posted for a place without children may still be on its way.
+func (p *pass) posted(pl *place) bool {
+	name := render.ChildName(p.United.Name, pl.name)
+	kinds := []string{p.kind()}
+	if kind, ok := p.book.kindOf(p.completed); ok {
+		kinds = append(kinds, kind)
+	}
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		d, posted := p.Deliveries[Target{Member: pl.cluster, Kind: kind, Name: name}]
+		return posted && !d.Gone
+	})
 }

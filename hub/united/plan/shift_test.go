@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/render"
 	"github.com/underway-dev/underway/test/seeds"
 )
 
@@ -258,5 +259,46 @@ func TestNothingIsTakenAwayEarly(t *testing.T) {
 		if ready != total || allotted != total {
 			w.t.Fatalf("at rest with %d ready, %d allotted, of %d: %v", ready, allotted, total, w.states())
 		}
+	}
+}
+
+// TestAnEmptySubsetOnADrainedMemberHoldsNoReleaseUp: a subset of the list that has no child on a member where none is made has no
+// pods and gets none, so a release does not wait for it; for its grant it does, and for what may be on its way.
+func TestAnEmptySubsetOnADrainedMemberHoldsNoReleaseUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, united("web", 6, "web:1", sub("a", "a", "3"), sub("b", "b", "3")))
+	w.members["a"].draining = true
+	partitions(w.ud, map[string]string{"a": "3", "b": "0"})
+	w.run()
+	setImage(w.ud, "web:2")
+	w.run()
+	finished := func() bool { return w.ud.Status.CurrentRevision == w.ud.Status.UpdatedRevision }
+	if finished() {
+		t.Fatal("it is held, and the release is finished")
+	}
+	partitions(w.ud, map[string]string{"a": "0", "b": "0"})
+	w.members["a"].down = true
+	w.run()
+	if finished() {
+		t.Fatal("the member is not heard from, and the release is finished")
+	}
+	w.members["a"].down = false
+	for range 4 {
+		o := w.observe()
+		o.Deliveries = map[Target]Delivery{{Member: "a", Kind: w.child("b").report().Kind, Name: render.ChildName("web", "a")}: {}}
+		w.passOn(o)
+	}
+	if finished() || w.last.LookAgainIn == 0 {
+		t.Fatal("a create may be on its way, and the release is finished")
+	}
+	w.run()
+	if e := w.entry("a"); !finished() || e.State != stateWaiting {
+		t.Errorf("not finished: %+v", e)
+	}
+	w.members["a"].draining = false
+	w.run()
+	w.wants("a Current 3/3", "b Current 3/3")
+	if c := w.child("a"); c.label != w.child("b").label {
+		t.Errorf("a comes from the completed template: %+v", *c)
 	}
 }

@@ -135,7 +135,7 @@ func (p *pass) finish(pl *place) {
 	}
 	if pl.child.Unreadable != "" || !pl.full() || !TookOver(&pl.child.Report, pl.target.revision, s.asked) {
 		p.keep(pl)
-		if pl.entry.State == stateCurrent || pl.entry.State == stateUpdating || pl.entry.State == stateReturning || pl.entry.State == stateScaling {
+		if pl.entry.State == stateCurrent || pl.entry.State == stateUpdating || pl.entry.State == stateReturning || pl.entry.State == stateStarting || pl.entry.State == stateScaling {
 			pl.say(stateUpdating, p.waitsToFinish(pl, s))
 		}
 		return
