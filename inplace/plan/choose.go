@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/hooks"
@@ -24,7 +25,11 @@ func (r *round) choose() {
 			continue
 		}
 		w := r.ways.of(m.pod, target)
+		home, rescued := r.rescue(m, target, quota)
 		switch {
+		case rescued:
+			// It takes nobody's place: it goes where the partition wants it.
+			m.chosen, m.rescued, m.placeless, m.update, m.recreate = true, true, true, home.update, home.recreate
 		case r.strange(m, w):
 			// Its label is somebody else's: it is left alone, said, and another may take its place.
 		case w.refused != "":
@@ -50,6 +55,35 @@ func (r *round) choose() {
 		}
 	}
 	r.recreateHopeless()
+}
+
+// rescue is the way to the current revision of a pod that the partition holds, that is broken, and that runs neither the current
+// nor the update revision: one from a release that was taken back, or overtaken by the next. Holding it there helps nobody, and
+// at the current revision it is what the partition asks for. It costs no budget, as it serves nobody, and no place in the grant.
+// One that is healthy stays, and one that gets a place in the next pass waits for it.
+func (r *round) rescue(m *member, target inplace.Revision, quota int32) (w way, ok bool) {
+	home := r.in.Current
+	held := m.outside || quota+max(r.departing(), 0) <= 0
+	if !held || target.Name != r.in.Update.Name || len(home.Template) == 0 || m.pod.Revision == home.Name || m.fixed || !r.comesNever(m) {
+		return way{}, false
+	}
+	w = r.ways.of(m.pod, home)
+	return w, w.refused == "" && !r.strange(m, w)
+}
+
+// unreadyFor is how long the containers of a pod must have been not ready before it counts as broken: podview's for down.
+const unreadyFor = 10 * time.Second
+
+// comesNever reports whether the pod is down for a reason of its own, which taking it out of service does not change. One that only
+// starts, or that we took out of service, is not.
+func (r *round) comesNever(m *member) bool {
+	p := &m.pod
+	t := p.Seen.Trouble
+	if t.Reason == "" {
+		t = p.TroubleNow()
+	}
+	unready := !p.Seen.UnreadySince.IsZero() && r.now.Sub(p.Seen.UnreadySince) >= unreadyFor
+	return p.Down && !p.InService() && (t.Reason != "" && t.Reason != inplace.TroubleStartup || unready && p.Phase == inplace.PhaseRunning)
 }
 
 // scatter spreads the candidates over the release as Intent.Scatter says: who is on the way already stays first, and has

@@ -45,6 +45,8 @@ type member struct {
 	chosen bool
 	// placeless is set for a chosen pod that takes no place in the grant: it comes back on the revision it was asked to run.
 	placeless bool
+	// rescued is set for a chosen pod that goes to the current revision, not to the update revision.
+	rescued bool
 	// waits is set when it would move but for pods that go in this very pass: it is left as it is until the next.
 	waits   bool
 	outcome step.Outcome

@@ -240,7 +240,7 @@ func (r *round) recreating() (inplace.Event, bool) {
 func (r *round) started() (inplace.Event, bool) {
 	moving := 0
 	for _, m := range r.members {
-		if m.chosen && m.pod.Revision != r.in.Update.Name && (m.recreate != "" || m.outcome.Patch != nil) {
+		if m.chosen && !m.rescued && m.pod.Revision != r.in.Update.Name && (m.recreate != "" || m.outcome.Patch != nil) {
 			moving++
 		}
 	}

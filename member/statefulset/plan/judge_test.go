@@ -136,7 +136,9 @@ func (v *view) order() error {
 	for i, n := range v.slots {
 		name := PodName("web", n)
 		p := v.pods[name]
-		if p != nil && i < int(v.in.Intent.Partition) && p.Revision != v.in.Intent.Update.Name && v.moves(name) {
+		// One that is down on a revision in between goes to the current one, which is what the partition asks for.
+		home := p != nil && p.Down && p.Revision != v.in.Intent.Current.Name
+		if p != nil && i < int(v.in.Intent.Partition) && p.Revision != v.in.Intent.Update.Name && v.moves(name) && !home {
 			return fmt.Errorf("order: %s moves, which the partition keeps", name)
 		}
 		if p == nil || !v.down[name] || v.scaled[name] || !p.InService() || p.Revision == v.in.Intent.Update.Name || begun(p) || v.leaving(p) {

@@ -75,10 +75,18 @@ func TestCondemnedPodsBlockNobody(t *testing.T) {
 			deleted: "web-4",
 		},
 		"the partition holds the broken one, so it is waited for": {
+			partition: 3, policy: "OrderedReady", pods: []inplace.Pod{pod(0, "r1"), pod(1, "r1"), pod(2, "r1", broken), pod(3, "r2"), pod(4, "r2")},
+		},
+		"the partition holds the broken one, which goes to the current revision": {
 			partition: 3, policy: "OrderedReady", pods: []inplace.Pod{pod(0, "r1"), pod(1, "r1"), pod(2, "r0", broken), pod(3, "r2"), pod(4, "r2")},
+			moved: "2",
 		},
 		"a broken pod that the partition holds keeps the budget, so nobody makes room": {
+			partition: 1, policy: "OrderedReady", pods: []inplace.Pod{pod(0, "r1", broken), pod(1, "r1", broken), pod(2, "r2"), pod(3, "r2"), pod(4, "r2")},
+		},
+		"broken pods of a revision in between keep no budget: they go to the current one": {
 			partition: 1, policy: "OrderedReady", pods: []inplace.Pod{pod(0, "r0", broken), pod(1, "r0", broken), pod(2, "r2"), pod(3, "r2"), pod(4, "r2")},
+			moved: "1 0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
