@@ -7,6 +7,7 @@ import (
 
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/crowd"
+	"github.com/underway-dev/underway/inplace/hooks"
 )
 
 const (
@@ -33,9 +34,23 @@ func (s *scaling) clearTerminal() {
 	}
 	for i := range s.terminal {
 		if p := &s.terminal[i]; !keep[p.Name] {
-			s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: p.Ref, Because: "it has finished and will not run again"})
+			s.clearOne(p)
 		}
 	}
+}
+
+// clearOne deletes a finished pod when its preDelete hook lets it go, as any other that we delete: whoever takes it out of a
+// registry acts on PreparingDelete, also when its containers have ended without him.
+func (s *scaling) clearOne(p *inplace.Pod) {
+	answer, patch := hooks.Depart(s.Intent.Lifecycle, p, s.Now)
+	switch {
+	case answer.Ready:
+		s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: p.Ref, Because: "it has finished and will not run again"})
+		return
+	case patch != nil:
+		s.population.Patches = append(s.population.Patches, *patch)
+	}
+	s.hold(inplace.HoldHook, 1, answer.Because)
 }
 
 // keepsClaims reports whether a new pod has the claims of the one before it.

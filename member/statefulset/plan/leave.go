@@ -35,11 +35,10 @@ func (s *scaling) clearOne(m *member) {
 		s.later(left)
 		return
 	}
-	if !s.untied(m) {
-		return
+	if s.untied(m) {
+		// Its preDelete hook is asked as for any other: whoever takes it out of a registry acts on PreparingDelete.
+		s.leave(m, "it has finished and will not run again")
 	}
-	m.deleted = true
-	s.out.Deletes = append(s.out.Deletes, inplace.Delete{Ref: m.pod.Ref, Because: "it has finished and will not run again"})
 }
 
 // restore takes pods back that are waiting to be deleted and have a slot again. Who was asked to go still goes, and so does

@@ -64,7 +64,13 @@ func TestWhoShouldExist(t *testing.T) {
 			want{creates: "0:r1"},
 		},
 		"evicted: its name is needed": {"{replicas: 2}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", evicted)}, want{deletes: "1"}},
-		"refused by its node: waits":  {"{replicas: 2}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", refused)}, want{hold: "refused by their nodes"}},
+		"evicted: its hook is asked first": {
+			"{replicas: 3, lifecycle: {preDelete: {labelsHandler: {guard: \"on\"}}}}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", labelled("guard", "on"), evicted)}, want{hold: "its deletion waits"},
+		},
+		"evicted: its hook has let it go": {
+			"{replicas: 3, lifecycle: {preDelete: {labelsHandler: {guard: \"on\"}}}}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", in("PreparingDelete"), evicted)}, want{deletes: "1"},
+		},
+		"refused by its node: waits": {"{replicas: 2}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", refused)}, want{hold: "refused by their nodes"}},
 		"a pod that was just drained serves no more": {
 			"{" + parallel + "replicas: 3}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", drainedNow), pod(2, "r1", down), pod(3, "r1")}, want{hold: "the scale-in waits"},
 		},
