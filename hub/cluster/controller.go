@@ -164,7 +164,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *fleetv1alpha1.MemberCluste
 }
 
 func (r *Reconciler) ensure(name string, config *rest.Config, identity string) {
-	r.Fleet.Ensure(name, clusters.Config{REST: r.tokens.dress(name, config), Identity: identity})
+	r.Fleet.Ensure(name, clusters.Config{REST: r.tokens.dress(name, config, r.Clock.Now()), Identity: identity})
 }
 
 // credential builds the configuration; nil with the reason in seen when it cannot be used.

@@ -295,6 +295,9 @@ func readiness(o observation, changed string) (reason, message string) {
 		return "Registering", "its new identity is being stored"
 	}
 	if o.view.State != clusters.StateReady {
+		if o.view.Message != "" {
+			return string(o.view.State), "its workloads are being read: " + o.view.Message
+		}
 		return string(o.view.State), "its workloads are being read"
 	}
 	return "", ""

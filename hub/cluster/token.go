@@ -37,6 +37,8 @@ type tokens struct {
 type tokenState struct {
 	attempts
 	source *tokenSource
+	// thrown counts the renewed tokens that somebody set back to an older one.
+	thrown int
 }
 
 // tokenSource is the token of one connection: the one that it began with, and the one that has replaced it.
@@ -87,7 +89,7 @@ func (t *tokens) attempts(name string) attempts {
 
 // dress prepares a configuration for the fleet. A token that this process has put into a connection looks there like the
 // token that the connection began with, so that renewing it drops neither the connection nor what is cached of the member.
-func (t *tokens) dress(name string, cfg *rest.Config) *rest.Config {
+func (t *tokens) dress(name string, cfg *rest.Config, now time.Time) *rest.Config {
 	if cfg.BearerToken == "" {
 		return cfg
 	}
@@ -96,17 +98,51 @@ func (t *tokens) dress(name string, cfg *rest.Config) *rest.Config {
 	s := t.state(name)
 	token := cfg.BearerToken
 	switch {
-	case s.source != nil && s.source.next == token:
+	case s.source == nil:
+		s.source = newSource(token)
+	case *s.source.now.Load() == token:
+	case s.source.next == token:
 		s.source.now.Store(&token)
-	case s.source == nil || *s.source.now.Load() != token:
-		s.source = &tokenSource{first: token}
-		s.source.now.Store(&token)
-		s.attempts = attempts{running: s.running} // another credential, another count
+		if s.why == setBack {
+			s.failures, s.why = 0, ""
+		}
+	default:
+		was := tokenOf(*s.source.now.Load())
+		if s.source.first == token {
+			s.source.now.Store(&token) // the connection compares by it, and stays
+		} else {
+			s.source = newSource(token)
+		}
+		s.replaced(tokenOf(token).expires.Before(was.expires), now)
 	}
 	out := rest.CopyConfig(cfg)
 	out.BearerToken = s.source.first
 	out.WrapTransport = s.source.wrap
 	return out
+}
+
+func newSource(token string) *tokenSource {
+	out := &tokenSource{first: token}
+	out.now.Store(&token)
+	return out
+}
+
+// setBack is why a renewed token is not there any more.
+const setBack = "its Secret was set back to an older token (does another tool write it?)"
+
+// settled is how long the Secret that is read may be the one from before the hub's own write.
+const settled = 10 * time.Second
+
+// replaced notes that somebody else has written the credential. Another one has another count; an older one throws away what was
+// renewed, and is renewed later and later: who writes it again each time must not make the hub ask and write at that pace.
+func (s *tokenState) replaced(older bool, now time.Time) {
+	switch {
+	case !older:
+		s.attempts = attempts{running: s.running}
+	case now.Sub(s.renewed) >= settled:
+		s.thrown++
+		s.attempts = attempts{running: s.running, renewed: s.renewed, failed: now, failures: s.thrown, why: setBack}
+	}
 }
 
 // begin is false when a request is under way already.

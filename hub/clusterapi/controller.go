@@ -2,7 +2,11 @@ package clusterapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,9 +89,22 @@ func New(o Options) *Reconciler {
 		o.Every = 30 * time.Second
 	}
 	if o.Connect == nil {
-		o.Connect = func(cfg *rest.Config) (client.Client, error) { return client.New(cfg, client.Options{}) }
+		o.Connect = direct
 	}
 	return &Reconciler{Options: o, installs: map[types.NamespacedName]*progress{}, sources: map[types.NamespacedName]source{}}
+}
+
+// direct makes a client that goes to the member and nowhere else: neither our environment nor an answer of the member may send
+// what an administrator's kubeconfig is for to another place.
+func direct(cfg *rest.Config) (client.Client, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client.New(cfg, client.Options{HTTPClient: httpClient})
 }
 
 // SetupWithManager adds a runnable that starts the controller once Cluster API's CRD is served. The manager's scheme must
@@ -211,6 +228,21 @@ func holds(obj *unstructured.Unstructured, path []string, want map[string]any) b
 	return false
 }
 
+// ownedByOthers names the fields that an unforced apply met another owner of; "" where that is not what happened.
+func ownedByOthers(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return ""
+	}
+	var fields []string
+	for _, c := range status.Status().Details.Causes {
+		if c.Type == metav1.CauseTypeFieldManagerConflict {
+			fields = append(fields, c.Field)
+		}
+	}
+	return strings.Join(fields, ", ")
+}
+
 // Reconcile is of reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	seen, err := r.observe(ctx, req.NamespacedName)
@@ -219,6 +251,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	decision := plan.Next(seen.Observation, r.Clock.Now())
 	err = r.act(ctx, req.NamespacedName, seen, &decision)
+	if owned := ownedByOthers(err); owned != "" {
+		klog.FromContext(ctx).Info("Could not copy labels of a Cluster: another manager owns them", "fields", owned)
+		return ctrl.Result{RequeueAfter: plan.PollReady}, nil
+	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,12 +104,16 @@ func (r *Reconciler) observeMember(ctx context.Context, key types.NamespacedName
 	return nil
 }
 
-// ownLabels are the keys of labels that fieldManager owns.
+// ownLabels are the keys of labels that fieldManager owns, and nobody else: what two own only both can change.
 func ownLabels(mc *fleetv1alpha1.MemberCluster) (map[string]bool, error) {
-	out := map[string]bool{}
+	out, others := map[string]bool{}, map[string]bool{}
 	for _, entry := range mc.ManagedFields {
-		if entry.Manager != fieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+		if entry.FieldsV1 == nil {
 			continue
+		}
+		of := others
+		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			of = out
 		}
 		set := &fieldpath.Set{}
 		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
@@ -116,10 +121,11 @@ func ownLabels(mc *fleetv1alpha1.MemberCluster) (map[string]bool, error) {
 		}
 		for key := range mc.Labels {
 			if set.Has(fieldpath.MakePathOrDie("metadata", "labels", key)) {
-				out[key] = true
+				of[key] = true
 			}
 		}
 	}
+	maps.DeleteFunc(out, func(key string, _ bool) bool { return others[key] })
 	return out, nil
 }
 

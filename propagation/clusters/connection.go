@@ -47,7 +47,11 @@ func connect(cfg *rest.Config, count *counter, limit time.Duration) (*connection
 		return nil, err
 	}
 	out := &connection{drop: drop, gate: &gate{next: transport, limit: limit}}
-	httpClient := &http.Client{Transport: out.gate}
+	httpClient := &http.Client{
+		Transport: out.gate,
+		// A member lends neither the hub's token nor its place in the network: a redirect is an answer like any other, and no good one.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	if out.dynamic, err = dynamic.NewForConfigAndClient(cfg, httpClient); err != nil {
 		return nil, fmt.Errorf("building the dynamic client: %w", err)
 	}

@@ -14,6 +14,17 @@ import (
 // errSlow is the end of a request that a member did not answer in time.
 var errSlow = errors.New("no answer in time")
 
+// errLarge is the end of an answer that is too large to be kept.
+var errLarge = errors.New("the answer is too large")
+
+// What is read of one answer at most, in bytes: nothing that a member says may fill the hub's memory. A probe is answered by a few
+// words, a request by an object or a list of some. Watches last, and have no limit but where they are refused.
+const (
+	probeSize   = 1 << 20
+	requestSize = 64 << 20
+	listSize    = 1 << 30
+)
+
 // errDown is the end of a request to a member that does not answer: it is not sent.
 var errDown = fmt.Errorf("%w: it does not answer", ErrNotReady)
 
@@ -49,7 +60,11 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errDown
 	}
 	if hasMark(req.Context(), patient) {
-		return g.next.RoundTrip(req)
+		resp, err := g.next.RoundTrip(req)
+		if err == nil {
+			resp.Body = &answer{ReadCloser: resp.Body, ctx: req.Context().Err, end: func() {}, left: sizeOf(req, resp)}
+		}
+		return resp, err
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(g.limit, func() { cancel(errSlow) })
@@ -68,20 +83,44 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	if verb(req) == "watch" {
 		timer.Stop()
 	}
-	resp.Body = &answer{ReadCloser: resp.Body, ctx: func() error { return context.Cause(ctx) }, end: sync.OnceFunc(end)}
+	resp.Body = &answer{ReadCloser: resp.Body, ctx: func() error { return context.Cause(ctx) }, end: sync.OnceFunc(end), left: sizeOf(req, resp)}
 	return resp, nil
 }
 
-// answer is a body that is given up with its request.
+// sizeOf is how much of an answer is read; negative: all.
+func sizeOf(req *http.Request, resp *http.Response) int64 {
+	switch watching := verb(req) == "watch"; {
+	case watching && resp.StatusCode == http.StatusOK:
+		return -1
+	case watching, hasMark(req.Context(), probing):
+		return probeSize
+	case hasMark(req.Context(), patient):
+		return listSize
+	}
+	return requestSize
+}
+
+// answer is a body that is given up with its request, and when it is too large.
 type answer struct {
 	io.ReadCloser
 	ctx func() error
 	end func()
+	// left is how many more bytes are read; negative: any number.
+	left int64
 }
 
 // Read is of io.Reader.
 func (a *answer) Read(p []byte) (int, error) {
+	if a.left == 0 {
+		return 0, errLarge
+	}
+	if a.left > 0 && int64(len(p)) > a.left {
+		p = p[:a.left]
+	}
 	n, err := a.ReadCloser.Read(p)
+	if a.left > 0 {
+		a.left -= int64(n)
+	}
 	if err != nil && !errors.Is(err, io.EOF) && errors.Is(a.ctx(), errSlow) {
 		err = errSlow
 	}

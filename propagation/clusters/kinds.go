@@ -82,11 +82,12 @@ func (m *member) discover(ctx context.Context) {
 		return
 	}
 	run := ctx
-	ctx, cancel := context.WithTimeout(ctx, m.fleet.intervals.ProbeTimeout)
-	defer cancel()
 	served, err := m.served(ctx, conn)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Could not read the served kinds", "reason", err.Error())
+		m.mu.Lock()
+		m.unread = "the kinds that it serves could not be read: " + words(err)
+		m.mu.Unlock()
 		return
 	}
 	underway := m.beats(ctx, conn, appsv1alpha1.SystemNamespace, appsv1alpha1.FieldManagerMember)
@@ -94,7 +95,7 @@ func (m *member) discover(ctx context.Context) {
 	used := m.fleet.inUse()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rediscover = false
+	m.rediscover, m.unread = false, ""
 	if m.caches == nil {
 		m.caches = map[schema.GroupKind]*kindCache{}
 	}
@@ -119,7 +120,8 @@ func (m *member) discover(ctx context.Context) {
 	}
 }
 
-// served are the resources that the member has, by the group and version of our kinds.
+// served are the resources that the member has, by the group and version of our kinds. Each is asked for in its own time: a
+// member that is far is slow with each, and not broken.
 func (m *member) served(ctx context.Context, conn *connection) (map[schema.GroupVersion][]string, error) {
 	out := map[schema.GroupVersion][]string{}
 	for _, k := range m.fleet.kinds {
@@ -127,11 +129,13 @@ func (m *member) served(ctx context.Context, conn *connection) (map[schema.Group
 		if _, done := out[gv]; done {
 			continue
 		}
-		resources, err := readResources(ctx, conn.plain, gv)
+		err := m.timely(ctx, func(ctx context.Context) (err error) {
+			out[gv], err = readResources(ctx, conn.plain, gv)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		out[gv] = resources
 	}
 	return out, nil
 }
@@ -298,6 +302,8 @@ func (m *member) listFailed(c *kindCache, err error) {
 // beats says whether the holder of a Lease renewed it in the last minute; unknown when it cannot be read. Times of two
 // clocks are compared only at the first look.
 func (m *member) beats(ctx context.Context, conn *connection, namespace, name string) Reconciler {
+	ctx, cancel := context.WithTimeout(ctx, m.fleet.intervals.ProbeTimeout)
+	defer cancel()
 	lease, err := conn.leases.Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return ReconcilerNobody

@@ -49,9 +49,11 @@ type member struct {
 	failures int
 	// rediscover makes the next look ask for the served kinds.
 	rediscover bool
-	lease      leaseMemory
-	gone       bool
-	seers      map[string]*heartbeat
+	// unread says why the served kinds could not be read at the last look; empty: they were.
+	unread string
+	lease  leaseMemory
+	gone   bool
+	seers  map[string]*heartbeat
 }
 
 func newMember(f *Fleet, name string, cfg Config, memory int64) *member {
@@ -272,7 +274,7 @@ func (m *member) settle() {
 	used := m.fleet.inUse()
 	m.mu.RLock()
 	kinds := make([]KindView, 0, len(m.fleet.kinds))
-	known, synced, message := m.caches != nil, true, ""
+	known, synced, message := m.caches != nil, true, m.unread
 	for _, k := range m.fleet.kinds {
 		view := m.viewOf(k)
 		if used[k.GVK.GroupKind()] && view.Served && !view.Synced && view.Refused == "" {
@@ -285,7 +287,7 @@ func (m *member) settle() {
 	m.change(func(v *View) {
 		v.Kinds, v.Synced = kinds, known && (synced || v.Synced)
 		v.State = stateOf(*v)
-		if known && (v.State == StateSyncing || v.State == StateReady) {
+		if (known || message != "") && (v.State == StateSyncing || v.State == StateReady) {
 			v.Message = message
 		}
 	})

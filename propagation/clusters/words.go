@@ -56,6 +56,8 @@ func wordsOf(err error) string {
 		return errno.Error()
 	case errors.Is(err, errSlow), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), timedOut(err):
 		return "no answer in time"
+	case errors.Is(err, errLarge):
+		return errLarge.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "the connection was closed"
 	}

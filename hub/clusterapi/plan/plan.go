@@ -12,9 +12,12 @@ import (
 	fleetv1alpha1 "github.com/underway-dev/underway/apis/fleet/v1alpha1"
 )
 
+// PollReady is how often a member that is fine is looked at.
+const PollReady = 5 * time.Minute
+
 const (
 	// pollReady and pollNot are how often Cluster API's kubeconfig is read of a member that is fine, and of one that is not.
-	pollReady = 5 * time.Minute
+	pollReady = PollReady
 	pollNot   = 30 * time.Second
 	// installTime is the longest that making the account takes; installBackoff is the wait after the first try that failed.
 	installTime       = time.Minute
