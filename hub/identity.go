@@ -138,8 +138,8 @@ func wrap(doing string, err error) error {
 // Term is the present one.
 func (i *identity) Term() int64 { return i.term.Load() }
 
-// RaiseAbove stores a term above seen, above the stored one and above the present one, and uses it from then on. A term that no
-// intent can hold is refused: what was seen was not written by a hub.
+// RaiseAbove stores a term above seen, above the stored one and above the present one, and uses it from then on. What was seen
+// counts as far as a hub can have come (render.MaxLead): beyond that nothing is taken for newer.
 func (i *identity) RaiseAbove(ctx context.Context, seen int64) error {
 	secret := &corev1.Secret{}
 	if err := i.client.Get(ctx, secretName(), secret); err != nil {
@@ -149,9 +149,10 @@ func (i *identity) RaiseAbove(ctx context.Context, seen int64) error {
 	if err != nil {
 		return err
 	}
-	top := max(seen, stored, i.term.Load())
+	top := max(stored, i.term.Load())
+	top = max(min(seen, top+render.MaxLead), top)
 	if top >= render.MaxIntent {
-		return fmt.Errorf("a term of %d was seen on a member, which no hub has written: take that annotation (%s) off there", top, appsv1alpha1.AnnotationIntent)
+		return fmt.Errorf("the term in Secret underway-hub-id is %d, which no hub reaches: mend it", top)
 	}
 	next := top + 1
 	secret.Data[keyTerm] = []byte(strconv.FormatInt(next, 10))

@@ -48,6 +48,9 @@ func stamped(annotations map[string]string, intent render.Intent) claim {
 	if err != nil {
 		return claim{reason: ReasonIntentUnreadable, message: fmt.Sprintf("its owner cannot be told: %v", err)}
 	}
+	if !live.Plausible(intent.Term) {
+		return claim{reason: ReasonIntentUnreadable, message: fmt.Sprintf("its term %d is of no hub (this one's is %d)", live.Term, intent.Term)}
+	}
 	if live.OwnerUID != intent.OwnerUID {
 		return claim{
 			reason: ReasonOtherOwner,

@@ -138,7 +138,8 @@ func sharedClaim(live *unstructured.Unstructured, hubID string, source render.In
 	}
 	out := claim{ours: true, orphaned: orphaned}
 	// Only a copy of the same object can be newer or older.
-	if intent, err := render.ParseIntent(annotations[appsv1alpha1.AnnotationIntent]); err == nil && (source.OwnerUID == "" || intent.OwnerUID == source.OwnerUID) {
+	if intent, err := render.ParseIntent(annotations[appsv1alpha1.AnnotationIntent]); err == nil && intent.Plausible(source.Term) &&
+		(source.OwnerUID == "" || intent.OwnerUID == source.OwnerUID) {
 		out.intent = &intent
 	}
 	return out

@@ -17,6 +17,10 @@ var ErrIntent = errors.New("intent is not <term>/<owner UID>/<owner generation>/
 // not lead a hub to count on from there until its numbers turn over.
 const MaxIntent = int64(1) << 53
 
+// MaxLead is how far a term on a member may be ahead of the hub's own: a person confirms once for each. What is further ahead was
+// not written by a hub, and concerns that object alone.
+const MaxLead = int64(1) << 20
+
 // Intent orders the writes of one owner to one child. A larger intent is a newer one.
 type Intent struct {
 	// Term counts the confirmations of a hub that had fallen behind.
@@ -45,6 +49,9 @@ func ParseIntent(s string) (Intent, error) {
 	}
 	return out, nil
 }
+
+// Plausible is false for an intent whose term no hub can have reached, by the term of this one.
+func (i Intent) Plausible(term int64) bool { return i.Term-term <= MaxLead }
 
 // String is the text of annotation fleet.underway.dev/intent.
 func (i Intent) String() string {
