@@ -86,14 +86,21 @@ func Member(ctx context.Context, member client.Client, opts MemberOptions) (toke
 	return a.token(ctx, opts.TokenLifetime)
 }
 
-// bind lets the hub write in the namespaces (nil: in all), and takes back what an earlier join gave beyond that, unless others,
-// the Leases of other hubs, show that it is needed.
+// bind lets the hub write in the namespaces (nil: in all), and then takes back what an earlier join gave beyond that, unless
+// others, the Leases of other hubs, show that it is needed. In this order the hub is never without rights.
 func (a *applier) bind(ctx context.Context, namespaces, others []string) error {
-	errs := []error{a.unbind(ctx, namespaces, others)}
+	if err := a.give(ctx, namespaces); err != nil {
+		return err
+	}
+	return a.unbind(ctx, namespaces, others)
+}
+
+func (a *applier) give(ctx context.Context, namespaces []string) error {
 	if namespaces == nil {
 		_, err := a.apply(ctx, binding("ClusterRoleBinding", ""))
-		return errors.Join(append(errs, err)...)
+		return err
 	}
+	var errs []error
 	for _, ns := range namespaces {
 		err := a.client.Get(ctx, client.ObjectKey{Name: ns}, &corev1.Namespace{})
 		switch {
