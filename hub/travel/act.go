@@ -46,6 +46,9 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, d *plan.Decisio
 		r.refused(seen, err)
 		return r.SettleTime, nil
 	}
+	if apierrors.IsInvalid(err) && !d.Hold && !d.Release {
+		return again, nil // the names of a confirmation do not fit beside the object's own annotations
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,9 @@ func deliveryOf(o outbox.Outcome, owner types.UID) plan.Delivery {
 		return trouble(o.Message + "; choose: remove it there, annotate the hub's object fleet.underway.dev/adopt=Any to take it over, " +
 			`or the member's fleet.underway.dev/propagate: "false" to leave it`)
 	case outbox.StateKindMissing, outbox.StateMemberNotReady, outbox.StateNamespaceMissing, outbox.StateNamespaceTerminating, outbox.StateMissing, outbox.StateRefused:
+	}
+	if o.State == outbox.StateRefused && strings.Contains(o.Message, "field is immutable") {
+		return trouble(o.Message + "; give the new content a new name, or delete the copy there")
 	}
 	return trouble(o.Message)
 }

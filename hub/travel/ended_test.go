@@ -42,7 +42,7 @@ type place struct {
 
 // stage is a hub with members, through the real reads and writes; it is its own Members and Outbox.
 type stage struct {
-	*testing.T
+	testing.TB
 
 	client client.Client
 	clock  *testingclock.FakeClock
@@ -55,7 +55,7 @@ type stage struct {
 	retired  []render.Kind
 }
 
-func newStage(t *testing.T, objects ...client.Object) *stage {
+func newStage(t testing.TB, objects ...client.Object) *stage {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme} {
@@ -65,7 +65,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	s := &stage{
-		T: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		TB: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		clock: testingclock.NewFakeClock(time.Unix(1_800_000_000, 0)), places: map[string]*place{}, kinds: content.ByLabel(),
 	}
 	s.restart()
@@ -167,7 +167,10 @@ func (s *stage) WithdrawShare(key outbox.Key, _ types.UID) {
 	delete(s.outcomes, key)
 }
 
-func (s *stage) Outcome(key outbox.Key) (outbox.Outcome, bool) { o, ok := s.outcomes[key]; return o, ok }
+func (s *stage) Outcome(key outbox.Key) (outbox.Outcome, bool) {
+	o, ok := s.outcomes[key]
+	return o, ok
+}
 
 // pass lets some time go by and the object, and what has ended, be looked at.
 func (s *stage) pass(key types.NamespacedName) {

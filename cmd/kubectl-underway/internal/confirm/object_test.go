@@ -91,7 +91,9 @@ func TestObject(t *testing.T) {
 			cmd := confirm.New(&cli.Env{
 				IOStreams: genericiooptions.IOStreams{In: strings.NewReader(tc.stdin), Out: &said, ErrOut: &said},
 				Connect:   func(*rest.Config) (client.WithWatch, error) { return hub, nil },
-				Config:    func(*genericclioptions.ConfigFlags) (*rest.Config, error) { return &rest.Config{Host: "https://hub.example"}, nil },
+				Config: func(*genericclioptions.ConfigFlags) (*rest.Config, error) {
+					return &rest.Config{Host: "https://hub.example"}, nil
+				},
 			})
 			cmd.SetArgs(append([]string{"-n", "shop"}, tc.args...))
 			cmd.SetOut(&said)
