@@ -82,7 +82,7 @@ func mergesLists(gvk schema.GroupVersionKind) bool {
 	if k, ok := render.KindOf(gvk); ok {
 		return k.TypedLists
 	}
-	return gvk.Group == "" || slices.Contains([]string{"batch", "autoscaling", "policy", "networking.k8s.io", "discovery.k8s.io"}, gvk.Group)
+	return gvk.Group == "" || slices.Contains([]string{"apps", "batch", "autoscaling", "policy", "networking.k8s.io", "discovery.k8s.io"}, gvk.Group)
 }
 
 func (c *comparer) maps(desired, live map[string]any, at path) {
