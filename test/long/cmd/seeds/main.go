@@ -34,6 +34,7 @@ func command(ctx context.Context, args []string) error {
 	only := fs.String("only", "", "a regular expression: the suites whose folder or tests match it")
 	fs.DurationVar(&r.limit, "for", 0, "begin nothing new after so long; 0 for no limit")
 	fs.IntVar(&r.procs, "procs", runtime.NumCPU(), "processes at once")
+	fs.StringVar(&r.bin, "bin", "", "a folder for the test binaries, which stay there; one that is there is used as it is (default: a temporary one)")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -42,6 +42,12 @@ func (r *runner) run(ctx context.Context) error {
 		return fmt.Errorf("go list -m: %w", err)
 	}
 	r.root = strings.TrimSpace(string(out))
+	if r.bin != "" {
+		if r.bin, err = filepath.Abs(r.bin); err != nil {
+			return err
+		}
+		return r.tellAll(ctx, r.build)
+	}
 	if r.bin, err = os.MkdirTemp("", "seeds-"); err != nil {
 		return err
 	}

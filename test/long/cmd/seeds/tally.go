@@ -23,6 +23,8 @@ type tally struct {
 	want, told uint64
 	// left are the spans that nobody has taken yet, in order.
 	left []span
+	// running are slices that were taken and have not come back.
+	running int
 	// size is how many stories the next slice has.
 	size uint64
 	// took is time by the clock, cpu of processors.
@@ -64,12 +66,12 @@ func (t *tally) rest() uint64 {
 	return n
 }
 
-// next is the suite that has come the least far of those that are built and have something left; wait when there is none yet.
+// next is the suite that has had the least time of those that are built and have something left; wait when there is none yet.
 func next(list []*tally) (least *tally, wait bool) {
-	far := func(t *tally) float64 { return float64(t.want-t.rest()) / float64(t.want) }
+	had := func(t *tally) time.Duration { return t.took + time.Duration(t.running)*slice }
 	for _, t := range list {
 		wait = wait || t.state == unbuilt
-		if t.state == built && len(t.left) > 0 && (least == nil || far(t) < far(least)) {
+		if t.state == built && len(t.left) > 0 && (least == nil || had(t) < had(least)) {
 			least = t
 		}
 	}
@@ -85,6 +87,7 @@ func (t *tally) take() span {
 	} else {
 		t.left = t.left[1:]
 	}
+	t.running++
 	return at
 }
 
@@ -103,6 +106,7 @@ type result struct {
 // done books a slice. A suite stops at the story that fails: the ones after it are left to be told. Of a rapid one it is not
 // known where in the slice that was.
 func (t *tally) done(r result) {
+	t.running--
 	t.took, t.cpu = t.took+r.took, t.cpu+r.cpu
 	if !r.failed {
 		t.told += r.at.len()
