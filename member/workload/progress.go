@@ -34,7 +34,7 @@ const progressGrain = 10
 // moment is the time of the condition Progressing while a release moves: when it last got ahead, or what the status says,
 // as long as that is near enough.
 func (p *progress) moment(stored time.Time, deadline time.Duration) time.Time {
-	if at := p.at.Truncate(time.Second); at.Sub(stored) >= deadline/progressGrain {
+	if at := p.at.Truncate(time.Second); at.Sub(stored) > deadline/progressGrain {
 		return at
 	}
 	return stored

@@ -154,3 +154,23 @@ func TestTheMomentOfProgressIsInTheStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartsGiveAStuckReleaseNoTime: each takes the moment from the status, and none writes another (review R2.12).
+func TestRestartsGiveAStuckReleaseNoTime(t *testing.T) {
+	t.Parallel()
+	var conditions []metav1.Condition
+	sum := inplace.Summary{Replicas: 5, Available: 4, Updated: 1, Asked: 1, ExpectedUpdated: 5}
+	for second := range 11 {
+		s := seenOf(inplace.Intent{Replicas: 5})
+		s.book, s.now, s.wanted.ProgressDeadline = page(), noon.Add(time.Duration(second)*10*time.Second), 90*time.Second
+		s.wanted.Status.Conditions = conditions
+		s.progressed(sum)
+		if late := second == 10; s.late != late {
+			t.Fatalf("after %d s and as many restarts: late %t", second*10, s.late)
+		}
+		conditions = s.conditions(inplace.Decision{Summary: sum}, failures{})
+		if got := meta.FindStatusCondition(conditions, appsv1alpha1.ConditionProgressing).LastTransitionTime; !s.late && !got.Time.Equal(noon) {
+			t.Fatalf("after %d s the status says %s", second*10, got)
+		}
+	}
+}

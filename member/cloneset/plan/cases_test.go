@@ -239,7 +239,7 @@ func TestSurge(t *testing.T) {
 func TestB119(t *testing.T) {
 	t.Parallel()
 	in := strategies{replicas: 1, unavailable: 0, surge: 1}.input(t, "O")
-	for times, wait := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 6: 160 * time.Second, 7: 5 * time.Minute, 99: 5 * time.Minute} {
+	for times, wait := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 4: 40 * time.Second, 5: time.Minute, 99: time.Minute} {
 		in.Refused = &Refusal{Message: "exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1", Times: times, Last: in.Now}
 		got := Scale(in)
 		if told(got) != "Scale 1" || got.LookAgainIn != wait || !strings.Contains(got.Holds[0].Because, "exceeded quota") {

@@ -39,10 +39,19 @@ func (s *scaling) clearTerminal() {
 	}
 }
 
+// asksHook reports whether a finished pod's preDelete hook is asked. One that never started is in no registry, and a node that
+// refuses every pod would make more of them than anybody lets go.
+func (s *scaling) asksHook(p *inplace.Pod) bool {
+	return !crowd.NeverStarted(p)
+}
+
 // clearOne deletes a finished pod when its preDelete hook lets it go, as any other that we delete: whoever takes it out of a
 // registry acts on PreparingDelete, also when its containers have ended without him.
 func (s *scaling) clearOne(p *inplace.Pod) {
-	answer, patch := hooks.Depart(s.Intent.Lifecycle, p, s.Now)
+	answer, patch := hooks.Answer{Ready: true}, (*inplace.Patch)(nil)
+	if s.asksHook(p) {
+		answer, patch = hooks.Depart(s.Intent.Lifecycle, p, s.Now)
+	}
 	switch {
 	case answer.Ready:
 		s.population.Deletes = append(s.population.Deletes, inplace.Delete{Ref: p.Ref, Because: "it has finished and will not run again"})

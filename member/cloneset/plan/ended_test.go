@@ -14,12 +14,15 @@ func TestAFailedPodAsksItsHook(t *testing.T) {
 	t.Parallel()
 	const state = appsv1alpha1.LabelLifecycleState
 	for name, tc := range map[string]struct {
-		labels                  map[string]string
+		labels map[string]string
+		// refused pods never started.
+		refused                 bool
 		patched, waits, deleted bool
 	}{
 		"its hook has to act":    {labels: map[string]string{"guard": "on"}, patched: true, waits: true},
 		"its hook was asked":     {labels: map[string]string{"guard": "on", state: "PreparingDelete"}, waits: true},
 		"its hook has let it go": {labels: map[string]string{state: "PreparingDelete"}, deleted: true},
+		"its node refused it":    {labels: map[string]string{"guard": "on"}, refused: true, deleted: true},
 		"no hook holds it":       {labels: map[string]string{"guard": "off"}, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,6 +35,7 @@ func TestAFailedPodAsksItsHook(t *testing.T) {
 				failed.Labels = map[string]string{}
 			}
 			maps.Copy(failed.Labels, tc.labels)
+			failed.Containers = []inplace.Container{{Name: "main", Known: !tc.refused}}
 			p := Scale(in)
 			if revisions(p) != "o" {
 				t.Errorf("creates %q", revisions(p))

@@ -10,6 +10,7 @@ import (
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
 	"github.com/underway-dev/underway/inplace/crowd"
+	"github.com/underway-dev/underway/inplace/hooks"
 	"github.com/underway-dev/underway/inplace/revision"
 )
 
@@ -123,13 +124,14 @@ func (s *scaling) foreign(id string) bool {
 	})
 }
 
-// leaves reports whether a pod will be gone soon: it is terminating and not late, or it has finished and is deleted now.
+// leaves reports whether a pod will be gone: it is terminating and not late, or it has finished and is deleted now, or as soon as
+// its hook lets it go.
 func (s *scaling) leaves(p *inplace.Pod) bool {
 	if p.Phase == inplace.PhaseTerminating {
 		return crowd.Late(p, s.Now) > 0
 	}
-	return p.Phase == inplace.PhaseTerminal &&
-		slices.ContainsFunc(s.population.Deletes, func(d inplace.Delete) bool { return d.Name == p.Name })
+	return p.Phase == inplace.PhaseTerminal && (s.asksHook(p) && !hooks.Delete(s.Intent.Lifecycle, p).Ready ||
+		slices.ContainsFunc(s.population.Deletes, func(d inplace.Delete) bool { return d.Name == p.Name }))
 }
 
 // ID is the n-th instance id of a CloneSet: 5 characters that anybody derives alike from its UID.

@@ -35,9 +35,16 @@ func (s *scaling) clearOne(m *member) {
 		s.later(left)
 		return
 	}
-	if s.untied(m) {
+	const because = "it has finished and will not run again"
+	switch {
+	case !s.untied(m):
+	case crowd.NeverStarted(m.pod):
+		// It is in no registry, so there is nothing for its hook to do.
+		m.deleted = true
+		s.out.Deletes = append(s.out.Deletes, inplace.Delete{Ref: m.pod.Ref, Because: because})
+	default:
 		// Its preDelete hook is asked as for any other: whoever takes it out of a registry acts on PreparingDelete.
-		s.leave(m, "it has finished and will not run again")
+		s.leave(m, because)
 	}
 }
 
