@@ -133,6 +133,7 @@ func (s *starter) NeedLeaderElection() bool { return true }
 // Start is of manager.Runnable.
 func (s *starter) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("crd", crdName)
+	told := kindServed
 	for {
 		state, err := s.r.kind(ctx)
 		switch {
@@ -141,8 +142,9 @@ func (s *starter) Start(ctx context.Context) error {
 		case state == kindServed:
 			logger.Info("Cluster API is there", "selector", s.r.Selector.String())
 			return s.r.start(s.mgr)
-		default:
-			logger.V(1).Info("Cluster API is not there yet")
+		case state != told:
+			told = state
+			logger.Info("Waiting for Cluster API", "because", state.why(), "version", clusterv1.GroupVersion.String(), "selector", s.r.Selector.String())
 		}
 		timer := s.r.Clock.NewTimer(s.r.Every)
 		select {
@@ -183,7 +185,21 @@ const (
 	kindServed kindState = "served"
 	kindAbsent kindState = "absent"
 	kindGoing  kindState = "going"
+	// kindOlder: it is there, and not in the version that the hub reads.
+	kindOlder kindState = "older"
 )
+
+// why says what a person who waits for it should know.
+func (k kindState) why() string {
+	switch k {
+	case kindOlder:
+		return "its CRD does not serve this version: upgrade Cluster API to one that does (v1.11 or newer); no Cluster becomes a member before"
+	case kindGoing:
+		return "its CRD is being deleted"
+	case kindAbsent, kindServed:
+	}
+	return "its CRD is not there"
+}
 
 // kind reads Cluster API's CRD from the API server.
 func (r *Reconciler) kind(ctx context.Context) (kindState, error) {
@@ -199,7 +215,7 @@ func (r *Reconciler) kind(ctx context.Context) (kindState, error) {
 		return kindGoing, nil
 	}
 	if !serves(crd, clusterv1.GroupVersion.Version) {
-		return kindAbsent, nil
+		return kindOlder, nil
 	}
 	return kindServed, nil
 }

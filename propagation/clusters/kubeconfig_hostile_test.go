@@ -61,6 +61,15 @@ func TestParseKubeconfigOddFiles(t *testing.T) {
 		"a document mark at its top":  {raw: "---\n" + inYAML(plainServer, "", "")},
 		"a key that is there twice":   {raw: inYAML(plainServer, "", "") + "    token: another\n", refused: "not YAML or JSON"},
 		"a token with a line break":   {raw: strings.Replace(inYAML(plainServer, "", ""), "token: hush-hush", `token: "hush-hush\nX-Evil: 1"`, 1), refused: "users[].user.token"},
+		"an authority as a data URI":  {raw: inYAML(plainServer, "    certificate-authority: data:application/x-pem-file;base64,aGk=\n", ""), refused: "clusters[].cluster.certificate-authority"},
+		"a key as a data URI":         {raw: inYAML(plainServer, "", "    client-key: data:,hush-hush\n"), refused: "users[].user.client-key"},
+		"a token file beside a token": {raw: inYAML(plainServer, "", "    tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n"), refused: "users[].user.tokenFile"},
+		"a server as a data URI":      {raw: inYAML("data:text/plain,hush-hush", "", ""), refused: "clusters[].cluster.server"},
+		"a server name of its own":    {raw: inYAML(plainServer, "    tls-server-name: kubernetes.default\n", "")},
+		"groups without a name":       {raw: inYAML(plainServer, "", "    as-groups: [\"system:masters\"]\n"), refused: "users[].user.as-groups"},
+		"an anchor and its alias":     {raw: inYAML("&s "+plainServer, "", "") + "preferences: {x: *s}\n"},
+		"a merge key with a program":  {raw: inYAML(plainServer, "", "    <<: {exec: {apiVersion: client.authentication.k8s.io/v1, command: hush-hush, interactiveMode: Never}}\n"), refused: "users[].user.exec"},
+		"a proxy of another scheme":   {raw: inYAML(plainServer, "    proxy-url: file:///hush-hush\n", ""), refused: "clusters[].cluster.proxy-url"},
 		"a server name with a break":  {raw: inYAML(plainServer, "    tls-server-name: \"a\\nb\"\n", ""), refused: "clusters[].cluster.tls-server-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
