@@ -180,7 +180,7 @@ func (c *Cluster) command(part Part) command {
 // frugal is the environment of the parts. Half of what a lab costs is API servers
 // and etcd, and a sixth of that was collecting garbage: they may have four times
 // what they use, as long as that is not much memory.
-func frugal() []string { return []string{"GOGC=400", "GOMEMLIMIT=768MiB"} }
+func frugal() []string { return []string{"GOGC=400", "GOMEMLIMIT=1536MiB"} }
 
 func (c *Cluster) etcdArgs() []string {
 	client := "http://127.0.0.1:" + strconv.Itoa(c.state.Ports.Etcd)
