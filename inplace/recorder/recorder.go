@@ -37,11 +37,17 @@ func (w worded) Eventf(regarding, related runtime.Object, kind, reason, action, 
 		w.Recorder.Eventf(regarding, related, kind, reason, action, note, args...)
 		return
 	}
-	words := fnv.New32a()
-	_, _ = fmt.Fprintf(words, note, args...)
-	sum := fmt.Sprintf("-%08x", words.Sum32())
+	w.Recorder.Eventf(regarding, related, kind, reason, Action(action, fmt.Sprintf(note, args...)), note, args...)
+}
+
+// Action is the action of an event that is to be a line of its own unless it says the same again: an action's name and a hash of
+// the words, no longer than the API server takes.
+func Action(action, words string) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(words))
+	sum := fmt.Sprintf("-%08x", hash.Sum32())
 	if most := maxAction - len(sum); len(action) > most {
 		action = action[:most]
 	}
-	w.Recorder.Eventf(regarding, related, kind, reason, action+sum, note, args...)
+	return action + sum
 }

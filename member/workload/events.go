@@ -12,6 +12,7 @@ import (
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/inplace"
+	"github.com/underway-dev/underway/inplace/recorder"
 )
 
 // maxNote is what the API server takes as an event's note, with room for its words.
@@ -119,7 +120,9 @@ func (r *Reconciler) tell(ctx context.Context, seen *observation, d inplace.Deci
 		return
 	}
 	for _, e := range d.Events {
-		r.emit(seen, e)
+		// Each is another step, at most one for ten pods: client-go would count the second release of an hour as the first one
+		// again, and show its words.
+		r.emitAs(seen, e, recorder.Action(e.Reason, e.Message))
 		ctrl.LoggerFrom(ctx).V(2).Info("Event", "reason", e.Reason, "message", e.Message)
 	}
 }
@@ -131,6 +134,10 @@ func (r *Reconciler) tellConditions(seen *observation, now []metav1.Condition) {
 }
 
 func (r *Reconciler) emit(seen *observation, e inplace.Event) {
+	r.emitAs(seen, e, e.Reason)
+}
+
+func (r *Reconciler) emitAs(seen *observation, e inplace.Event, action string) {
 	if r.Events == nil {
 		return
 	}
@@ -138,5 +145,5 @@ func (r *Reconciler) emit(seen *observation, e inplace.Event) {
 	if len(note) > maxNote {
 		note = note[:maxNote] + "..."
 	}
-	r.Events.Eventf(seen.obj, nil, e.Type, e.Reason, e.Reason, "%s", note)
+	r.Events.Eventf(seen.obj, nil, e.Type, e.Reason, action, "%s", note)
 }
