@@ -52,7 +52,8 @@ const (
 	// AnnotationPatchUndrained with the value "true" on a workload lets pods that lack the readiness gate
 	// InPlaceUpdateReady be patched in place while they serve, one at a time. Without it they are recreated.
 	AnnotationPatchUndrained = "apps.underway.dev/patch-undrained"
-	// AnnotationReplaces on a pod is the revision of the pod it was created to replace; absent on pods of a scale-up.
+	// AnnotationReplaces on a pod is the revision of the pod it was created to replace; absent on pods of a scale-up. Where that one
+	// was recreated by the same release and then lost, it is the revision that it had replaced.
 	AnnotationReplaces = "apps.underway.dev/replaces"
 	// AnnotationClaimTemplate on a claim is the hash of the claim template it was made from, on a pod that of all of them: a
 	// pod whose claims were made from other templates is not updated in place.
