@@ -70,7 +70,8 @@ type Options struct {
 	Clock  clock.PassiveClock
 	// SettleTime is how long after its start a hub says nothing of members that are on their way. Default 30 s.
 	SettleTime time.Duration
-	// Every is the shortest time between two passes over one object. Default 200 ms.
+	// Every is the shortest time between two passes over one object, and everyMember longer for each member that has a copy: a
+	// pass costs that much more, and while a thousand members answer one after the other each answer asks for one. Default 200 ms.
 	Every time.Duration
 }
 
@@ -182,6 +183,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
+// everyMember is how much longer the time between two passes is for each member that something was asked of.
+const everyMember = 2 * time.Millisecond
+
 // conflictPause is how long to wait for the cache after a write on an outdated object.
 const conflictPause = 100 * time.Millisecond
 
@@ -201,7 +205,7 @@ func (r *Reconciler) remember(key types.NamespacedName, meta *metav1.PartialObje
 		m = &memory{uid: meta.UID, posted: map[string]plan.Want{}, marks: map[string]string{}, left: map[string]time.Time{}}
 		r.memory[key] = m
 	}
-	if wait := m.passed.Add(r.Every).Sub(now); !m.passed.IsZero() && wait > 0 {
+	if wait := m.passed.Add(r.Every + time.Duration(len(m.posted))*everyMember).Sub(now); !m.passed.IsZero() && wait > 0 {
 		return m, wait
 	}
 	m.passed = now

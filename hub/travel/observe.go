@@ -48,7 +48,7 @@ func isHeld(meta *metav1.PartialObjectMetadata) bool {
 
 func (r *Reconciler) observe(ctx context.Context, kind render.Kind, meta *metav1.PartialObjectMetadata, m *memory) (*observation, error) {
 	seen := &observation{
-		Observation: plan.Observation{Object: r.objectOf(kind, meta), Members: map[string]plan.Member{}},
+		Observation: plan.Observation{Object: r.objectOf(kind, meta), Members: make(map[string]plan.Member, len(m.posted))},
 		key:         Key(kind.GVK.GroupKind(), meta.Namespace, meta.Name), kind: kind, meta: meta, memory: m,
 	}
 	if meta.DeletionTimestamp != nil {
@@ -209,8 +209,16 @@ func (r *Reconciler) state(name string, kind render.Kind) (ready bool, problem s
 
 // marks is true for a copy that carries an owner's mark.
 func marks(obj *unstructured.Unstructured, owner types.UID) bool {
-	_, there := obj.GetAnnotations()[appsv1alpha1.AnnotationOwnerPrefix+string(owner)]
+	_, there := annotation(obj, appsv1alpha1.AnnotationOwnerPrefix+string(owner))
 	return there
+}
+
+// annotation reads one without copying all, as GetAnnotations does: it is asked for on each member in each pass.
+func annotation(obj *unstructured.Unstructured, name string) (string, bool) {
+	meta, _ := obj.Object["metadata"].(map[string]any)
+	all, _ := meta["annotations"].(map[string]any)
+	value, there := all[name].(string)
+	return value, there
 }
 
 // blind is true where the kind is not served, or is kept from the hub.
@@ -232,7 +240,8 @@ func (r *Reconciler) newer(obj *unstructured.Unstructured, seen *observation) bo
 
 // later is true for a copy of a later version than one.
 func later(obj *unstructured.Unstructured, than render.Intent) bool {
-	there, err := render.ParseIntent(obj.GetAnnotations()[appsv1alpha1.AnnotationIntent])
+	text, _ := annotation(obj, appsv1alpha1.AnnotationIntent)
+	there, err := render.ParseIntent(text)
 	if err != nil {
 		return false
 	}
