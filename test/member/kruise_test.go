@@ -162,7 +162,7 @@ func TestTakeover(t *testing.T) {
 	p := onRough(t)
 	p.withCRD(nil)
 	before := func() map[string]kit.Identity {
-		a := p.Agent("agent-before")
+		a := p.Agent("agent-before", "--leader-elect=false")
 		ids := web(p.Place, 5, ordered("main:1", "side:1"), "{type: InPlaceIfPossible, maxUnavailable: 3, paused: true}")
 		template(p.Place, ordered("main:2", "side:2"))
 		p.observed("web")
@@ -207,7 +207,7 @@ func TestTakeover(t *testing.T) {
 	})
 	r := p.Record()
 	p.Merge("web", `{spec: {updateStrategy: {paused: false}}}`)
-	p.Agent("agent-after")
+	p.Agent("agent-after", "--leader-elect=false")
 	cs := p.Ready("web", 5, 2*time.Minute)
 	p.InPlace(before, 2)
 	for name, pod := range p.Pods() {

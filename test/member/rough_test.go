@@ -58,7 +58,7 @@ func (p place) withoutCRD() {
 func TestCRDComesLater(t *testing.T) {
 	p := onRough(t)
 	p.withoutCRD()
-	a := p.Agent("agent-later")
+	a := p.Agent("agent-later", "--leader-elect=false")
 	time.Sleep(3 * time.Second)
 	for _, name := range []string{"first", "second"} {
 		p.withCRD(nil)
@@ -347,7 +347,7 @@ func TestForeignCRD(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	p.Agent("agent-foreign")
+	p.Agent("agent-foreign", "--leader-elect=false")
 	p.App("web", "app:v1", `
 replicas: 3
 updateStrategy: {type: InPlaceIfPossible}`)

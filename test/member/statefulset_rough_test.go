@@ -73,7 +73,7 @@ func TestSetCRDComesLater(t *testing.T) {
 		t.Fatalf("a member has no CRD of %s", plural)
 	}
 	install("clonesets")
-	a := p.Agent("agent-half")
+	a := p.Agent("agent-half", "--leader-elect=false")
 	p.Eventually(20*time.Second, func() string {
 		if err := p.List(t.Context(), &appsv1alpha1.CloneSetList{}); err != nil {
 			return err.Error()
