@@ -116,7 +116,7 @@ func (l *living) permanent(bounded string) {
 }
 
 func (l *living) renews() {
-	_, err := l.fleet.Run("agent-eu", shared.binary("underway-member"), []string{"--kubeconfig", l.config("eu")}, nil)
+	_, err := l.fleet.Run("agent-eu", shared.binary("underway-member"), append([]string{"--kubeconfig", l.config("eu")}, patientLease()...), nil)
 	l.must(err)
 	l.startHub()
 	l.conditioned("eu", fleetv1alpha1.ConditionReady, metav1.ConditionTrue)

@@ -82,8 +82,13 @@ func (l *living) startHub() {
 		[]string{"system:serviceaccounts", "system:authenticated"}, 24*time.Hour)
 	l.must(err)
 	_, err = l.fleet.Run("hub", shared.binary("underway-hub"),
-		[]string{"--kubeconfig", kubeconfig, "--v", "2", "--cluster-api-selector", "fleet=production"}, nil)
+		append([]string{"--kubeconfig", kubeconfig, "--v", "2", "--cluster-api-selector", "fleet=production"}, patientLease()...), nil)
 	l.must(err)
+}
+
+// patientLease keeps a program from ending when a busy machine's API server is late: nothing starts it again.
+func patientLease() []string {
+	return []string{"--leader-elect-lease-duration=40s", "--leader-elect-renew-deadline=30s"}
 }
 
 // eventually waits until check says nothing.

@@ -104,9 +104,12 @@ func (w *world) run(name string, in *lab.Cluster) {
 		w.Fatal(err)
 	}
 	args := []string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--v", "2"}
-	if _, err := w.fleet.Run(name, filepath.Join(w.bin, name), args, nil); err != nil {
+	// Started again when it ends: it does when it loses its leader Lease to a busy machine.
+	s, err := w.fleet.Serve(name, filepath.Join(w.bin, name), args, nil)
+	if err != nil {
 		w.Fatal(err)
 	}
+	w.Cleanup(s.End)
 }
 
 func (w *world) kubectl(args ...string) {
