@@ -32,6 +32,9 @@ const selectedOnce = "unknown"
 
 // setAside finds the subsets that a template made and that none makes now: nobody asked for their removal.
 func (p *pass) setAside() {
+	if len(p.selectors) == 0 {
+		return // there is no template that could have made one
+	}
 	there := p.planned()
 	for i := range p.was.SubsetStatuses {
 		e := &p.was.SubsetStatuses[i]

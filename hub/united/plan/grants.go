@@ -334,20 +334,23 @@ func (p *pass) refusal() string {
 	return ""
 }
 
-// heldBy are the templates that pods of a place can run: the completed one and those its children carry.
+// heldBy are the templates that pods of a place can run: the completed one and those its children carry. The list is good until
+// the next call.
 func (p *pass) heldBy(pl *place) []rendered {
-	out := make([]rendered, 0, 2)
+	out := p.heldRoom[:0]
 	if r, err := p.book.completed(p.completed, pl.name, pl.old.Revision, pl.present); err == nil {
 		out = append(out, r)
 	}
 	if c := pl.carried(); c != "" && pl.serving() == nil {
 		out = p.appendHeld(out, pl, held{c, cmp.Or(pl.old.Kind, KindName(render.CloneSet()))})
 	}
-	for _, c := range append(slices.Clone(pl.others), pl.child) {
-		if c != nil {
-			out = p.appendHeld(out, pl, held{c.Report.SubsetRevision, c.Report.Kind})
-		}
+	for _, c := range pl.others {
+		out = p.appendHeld(out, pl, held{c.Report.SubsetRevision, c.Report.Kind})
 	}
+	if c := pl.child; c != nil {
+		out = p.appendHeld(out, pl, held{c.Report.SubsetRevision, c.Report.Kind})
+	}
+	p.heldRoom = out
 	return out
 }
 
@@ -363,7 +366,7 @@ func (p *pass) appendHeld(out []rendered, pl *place, carries held) []rendered {
 
 // settleRelease writes the grants down. Every change of them is a new epoch.
 func (p *pass) settleRelease() {
-	grants := map[string]int32{}
+	grants := make(map[string]int32, len(p.places))
 	for _, pl := range p.places {
 		grants[pl.name] = pl.grant
 	}

@@ -23,19 +23,35 @@ const defaultHistory = 10
 // Next decides what is to be done now.
 func Next(o Observation, now time.Time) Decision {
 	p := &pass{Observation: o, now: now, was: &o.United.Status}
-	p.out.Status = *o.United.Status.DeepCopy()
 	p.status = &p.out.Status
+	p.begun()
 	p.index()
 	switch {
 	case o.United.DeletionTimestamp != nil:
+		p.asStored()
 		p.end()
 	case !p.read():
+		p.asStored()
 		p.refuse()
 	default:
 		p.plan()
 	}
 	p.happened()
 	return p.out
+}
+
+// begun begins the status with what is stored, but for what a pass that decides writes anew.
+func (p *pass) begun() {
+	stored := *p.was
+	stored.SubsetStatuses, stored.SubsetReplicas, stored.UpdateStatus, stored.Release = nil, nil, nil, nil
+	stored.DeepCopyInto(p.status)
+}
+
+// asStored leaves that, too, as it is stored, in a pass that decides nothing.
+func (p *pass) asStored() {
+	stored := p.was.DeepCopy()
+	p.status.SubsetStatuses, p.status.SubsetReplicas = stored.SubsetStatuses, stored.SubsetReplicas
+	p.status.UpdateStatus, p.status.Release = stored.UpdateStatus, stored.Release
 }
 
 // pass is one run of Next.
@@ -72,11 +88,13 @@ type pass struct {
 	placed         int32
 	awaitedOutside int32
 	book           *book
-	names          []string
-	target         string
-	completed      string
-	release        *appsv1alpha1.ReleaseStatus
-	refused        string
+	// heldRoom is heldBy's list.
+	heldRoom  []rendered
+	names     []string
+	target    string
+	completed string
+	release   *appsv1alpha1.ReleaseStatus
+	refused   string
 	// refusedFor is the reason of that in one word.
 	refusedFor string
 	// spoilt are the members' API servers' words about a template that they refuse: no release of it opens.
@@ -120,10 +138,12 @@ func (p *pass) index() {
 
 func (p *pass) plan() {
 	if !p.allocate() || !p.revisions() {
+		p.asStored()
 		p.refuse()
 		return
 	}
 	if !p.checked() {
+		p.asStored()
 		return
 	}
 	p.grants()
@@ -142,7 +162,7 @@ func (p *pass) plan() {
 // conclude holds back what must not happen before something else is stored.
 func (p *pass) conclude() {
 	s, was := p.status, p.was
-	stored := equal(s.Release, was.Release) && s.CurrentRevision == was.CurrentRevision &&
+	stored := sameRelease(s.Release, was.Release) && s.CurrentRevision == was.CurrentRevision &&
 		s.UpdatedRevision == was.UpdatedRevision && p.out.Create == nil && !p.grew
 	p.out.StoreFirst = !stored
 	p.out.AddFinalizer = !slices.Contains(p.United.Finalizers, appsv1alpha1.FinalizerChildren)

@@ -114,10 +114,12 @@ func (p *pass) closedTo(pl *place, why string) {
 	p.keep(pl)
 	pl.say(stateWaiting, why)
 	// It has no pods and gets none, so nothing of the release is left to do here, once nothing is on its way any more.
-	if onItsWay := p.posted(pl); len(pl.others) == 0 && pl.full() && !onItsWay {
-		pl.done = true
-	} else if onItsWay {
+	switch {
+	case len(pl.others) > 0 || !pl.full():
+	case p.posted(pl):
 		p.lookAgain(time.Second)
+	default:
+		pl.done = true
 	}
 }
 

@@ -51,7 +51,7 @@ func TestAJoinTakesNothingBeforeItIsReady(t *testing.T) {
 	w.run()
 	w.join("c").agentOff = true
 	w.run()
-	w.wants("a Current 6/6", "b Current 6/6", "c Returning 4/0")
+	w.wants("a Current 6/6", "b Current 6/6", "c Starting 4/0")
 	if e := w.entry("c"); e.AwaitedReplicas != 4 {
 		t.Errorf("entry %+v", e)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,15 +28,22 @@ func (p *pass) all(f func(*place) bool) bool {
 	return !slices.ContainsFunc(p.places, func(pl *place) bool { return !f(pl) })
 }
 
-// where lists the places, sorted as in the spec, for which f says something.
+// where lists the places, sorted as in the spec, for which f says something: as many as a condition's message holds.
 func (p *pass) where(f func(*place) string) string {
-	var out []string
+	var out strings.Builder
 	for _, pl := range p.places {
-		if text := f(pl); text != "" {
-			out = append(out, pl.name+": "+text)
+		text := f(pl)
+		switch {
+		case text == "":
+			continue
+		case out.Len() > maxMessage:
+			return out.String() // what is more is cut off
+		case out.Len() > 0:
+			out.WriteString("; ")
 		}
+		out.WriteString(pl.name + ": " + text)
 	}
-	return strings.Join(out, "; ")
+	return out.String()
 }
 
 // inState is the message of every place in a state.
@@ -69,8 +77,8 @@ func (p *pass) totals() {
 	s := p.status
 	s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	s.UpdatedInPlace, s.Recreated, s.ReservedPods = 0, 0, 0
-	s.SubsetReplicas = map[string]int32{}
-	s.UpdateStatus = &appsv1alpha1.UpdateStatus{UpdatedRevision: p.status.UpdatedRevision, CurrentPartitions: map[string]int32{}}
+	s.SubsetReplicas = make(map[string]int32, len(p.places))
+	s.UpdateStatus = &appsv1alpha1.UpdateStatus{UpdatedRevision: p.status.UpdatedRevision, CurrentPartitions: make(map[string]int32, len(p.places))}
 	for _, pl := range p.places {
 		s.SubsetReplicas[pl.name] = pl.replicas
 		s.UpdateStatus.CurrentPartitions[pl.name] = pl.entry.Partition
@@ -100,8 +108,7 @@ func add(sum *int32, n int32) {
 
 // moveHeard moves the times at which members were heard only when something else has changed: a time alone is no write.
 func (p *pass) moveHeard() {
-	now, was := withoutHeard(p.status), withoutHeard(p.was)
-	if equal(now, was) {
+	if sameButHeard(p.status, p.was) {
 		for i := range p.status.SubsetStatuses {
 			if e := &p.status.SubsetStatuses[i]; i < len(p.was.SubsetStatuses) && p.was.SubsetStatuses[i].HeardAt != nil {
 				e.HeardAt = p.was.SubsetStatuses[i].HeardAt
@@ -119,14 +126,55 @@ func (p *pass) moveHeard() {
 	}
 }
 
-// withoutHeard is a copy that shares everything but the list of subsets.
-func withoutHeard(s *appsv1alpha1.UnitedDeploymentStatus) *appsv1alpha1.UnitedDeploymentStatus {
-	out := *s
-	out.SubsetStatuses = slices.Clone(s.SubsetStatuses)
-	for i := range out.SubsetStatuses {
-		out.SubsetStatuses[i].HeardAt = nil
+// sameButHeard compares all but the times at which members were heard. Maps and lists of a large fleet are compared by hand:
+// by reflection they were a good part of a pass.
+func sameButHeard(a, b *appsv1alpha1.UnitedDeploymentStatus) bool {
+	if len(a.SubsetStatuses) != len(b.SubsetStatuses) || !maps.Equal(a.SubsetReplicas, b.SubsetReplicas) ||
+		!sameRelease(a.Release, b.Release) || !samePartitions(a.UpdateStatus, b.UpdateStatus) {
+		return false
 	}
-	return &out
+	for i := range a.SubsetStatuses {
+		if !sameEntry(&a.SubsetStatuses[i], &b.SubsetStatuses[i]) {
+			return false
+		}
+	}
+	rest, other := *a, *b
+	for _, s := range []*appsv1alpha1.UnitedDeploymentStatus{&rest, &other} {
+		s.SubsetStatuses, s.SubsetReplicas, s.Release, s.UpdateStatus = nil, nil, nil, nil
+	}
+	return equal(&rest, &other)
+}
+
+// sameEntry compares all but HeardAt.
+func sameEntry(a, b *appsv1alpha1.SubsetStatus) bool {
+	return wordsOf(a) == wordsOf(b) && numbersOf(a) == numbersOf(b) && a.Stale == b.Stale && a.Since.Equal(b.Since) &&
+		equal(a.Report, b.Report) && equal(a.Failing, b.Failing) && equal(a.Conditions, b.Conditions)
+}
+
+func wordsOf(e *appsv1alpha1.SubsetStatus) [8]string {
+	return [...]string{e.Name, e.Cluster, e.SelectedBy, e.Workload, e.Kind, e.Revision, e.State, e.Message}
+}
+
+func numbersOf(e *appsv1alpha1.SubsetStatus) [9]int32 {
+	return [...]int32{
+		e.Replicas, e.DesiredReplicas, e.ReadyReplicas, e.AwaitedReplicas, e.UpdatedReplicas, e.UpdatedReadyReplicas,
+		e.Partition, e.Granted, e.ReservedPods,
+	}
+}
+
+func sameRelease(a, b *appsv1alpha1.ReleaseStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.Equal(a.Replicas, b.Replicas) && maps.Equal(a.Grants, b.Grants) && slices.Equal(a.Order, b.Order) &&
+		a.Revision == b.Revision && a.Epoch == b.Epoch && a.StartedAt.Equal(b.StartedAt)
+}
+
+func samePartitions(a, b *appsv1alpha1.UpdateStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UpdatedRevision == b.UpdatedRevision && maps.Equal(a.CurrentPartitions, b.CurrentPartitions)
 }
 
 func (p *pass) conditions() {
@@ -171,13 +219,15 @@ func (p *pass) heldMessage() string {
 		return ""
 	}
 	var unnamed, parts []string
+	length := 0
 	for _, pl := range p.places {
 		switch {
 		case pl.settled || pl.full():
 		case pl.unnamed:
 			unnamed = append(unnamed, pl.name)
-		default:
+		case length <= maxMessage: // what is more is cut off
 			parts = append(parts, fmt.Sprintf("%s: %d of %d granted (%s)", pl.name, pl.grant, pl.replicas, pl.why))
+			length += len(parts[len(parts)-1])
 		}
 	}
 	if len(unnamed) > 0 {
