@@ -257,11 +257,12 @@ func TestOptions(t *testing.T) {
 
 func TestRequestsAreSaidMostFirst(t *testing.T) {
 	t.Parallel()
-	r := &requestReport{Agents: map[string]int{"get pods": 1, "patch pods": 30, "create events": 9}, PerPod: 1.6, HubToHub: map[string]int{"watch namespaces": 2}}
+	r := &requestReport{Agents: map[string]int{"get pods": 1, "patch pods": 30, "create events": 9}, PerPod: 1.6, StatusBytes: 480, HubToHub: map[string]int{"watch namespaces": 2}}
 	want := []string{
 		"agents to their members: 40, 1.60 per pod: 30 patch pods, 9 create events, 1 get pods",
 		"hub to members: 0: ",
 		"hub to its own API server: 2: 2 watch namespaces",
+		"status of the workload: 480 bytes per member",
 	}
 	if diff := cmp.Diff(want, r.lines()); diff != "" {
 		t.Error(diff)

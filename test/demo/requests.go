@@ -2,11 +2,15 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
 	"github.com/underway-dev/underway/test/lab"
@@ -29,6 +33,8 @@ type requestReport struct {
 	HubToHub     map[string]int `json:"hubToHub"`
 	// PerPod are all requests of the agents, divided by the pods.
 	PerPod float64 `json:"agentsPerPod"`
+	// StatusBytes are what etcd of the hub keeps of the workload for each member, as JSON.
+	StatusBytes int `json:"statusBytesPerMember"`
 }
 
 // kubeconfigOf is the one of a process of ours: with a name of its own when its requests are to be counted.
@@ -55,7 +61,7 @@ func (d *demo) mark() error {
 }
 
 // count reads the requests since the mark.
-func (d *demo) count() error {
+func (d *demo) count(ctx context.Context) error {
 	if !d.opts.requests {
 		return nil
 	}
@@ -78,8 +84,14 @@ func (d *demo) count() error {
 		return err
 	}
 	out.PerPod = float64(sum(out.Agents)) / float64(d.opts.pods)
+	ud := &appsv1alpha1.UnitedDeployment{}
+	if err := d.hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, ud); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(ud.Status.SubsetStatuses)
+	out.StatusBytes = len(raw) / len(d.members)
 	d.report.Requests = out
-	return nil
+	return err
 }
 
 // lines are the report for people, the most frequent requests first.
@@ -98,5 +110,6 @@ func (r *requestReport) lines() []string {
 		fmt.Sprintf("agents to their members: %d, %.2f per pod: %s", sum(r.Agents), r.PerPod, list(r.Agents)),
 		fmt.Sprintf("hub to members: %d: %s", sum(r.HubToMembers), list(r.HubToMembers)),
 		fmt.Sprintf("hub to its own API server: %d: %s", sum(r.HubToHub), list(r.HubToHub)),
+		fmt.Sprintf("status of the workload: %d bytes per member", r.StatusBytes),
 	}
 }
