@@ -18,6 +18,10 @@ const (
 	reasonRecover    = "recover"
 )
 
+// renewEvery is the time between two writes of a mark that lasts shorter than that, 0 for instance, and would be renewed in every
+// pass: a write that is seen, and so is the cause of the next.
+const renewEvery = 10 * time.Second
+
 // Reasons of a subset's condition Reachable while it is False.
 const (
 	// reasonNotHeard: the member is not heard from, and nothing is moved for it yet.
@@ -227,6 +231,8 @@ func (p *pass) markRoom(pl *place) {
 		p.lookAgain(v.Again)
 	}
 	switch {
+	case v.Renewed && mark.Unschedulable && mark.Age < renewEvery:
+		p.keepCondition(pl, was)
 	case v.Renewed:
 		p.schedulable(pl, metav1.ConditionFalse, reasonReschedule, fmt.Sprintf("%d of its pods found no node for %s; it is given no more pods for %s",
 			passed, patience.Pending, patience.Mark))

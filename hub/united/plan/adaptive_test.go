@@ -652,3 +652,35 @@ func adaptiveRelease(t *testing.T, seed uint64) {
 		t.Fatalf("seed %d: not finished: %+v", seed, s)
 	}
 }
+
+// TestAMarkOfNoTime: a mark that has worn off in every pass, while its pods still find no node, is not written in every pass.
+func TestAMarkOfNoTime(t *testing.T) {
+	t.Parallel()
+	for _, lasts := range []int32{0, 1} {
+		w := adaptiveWorld(t, 6, &appsv1alpha1.AdaptiveStrategy{UnschedulableDuration: &lasts}, upTo("a", 4), upTo("b", 0))
+		w.run()
+		w.room["a"], w.room["b"] = 1, 1
+		w.seconds(60)
+		w.ud.Spec.Replicas = new(int32(8))
+		w.edited()
+		w.seconds(60)
+		writes := 0
+		for range 60 {
+			was := w.ud.Status.DeepCopy()
+			w.second()
+			if !equal(was, &w.ud.Status) {
+				writes++
+			}
+		}
+		if writes > 12 {
+			t.Errorf("%d writes in 60 s where a mark lasts %d s", writes, lasts)
+		}
+		w.room["a"], w.room["b"] = 100, 100
+		w.seconds(60)
+		for _, name := range []string{"a", "b"} {
+			if c := w.subsetCondition(name, appsv1alpha1.ConditionSchedulable); c == nil || c.Status != metav1.ConditionTrue {
+				t.Errorf("%s is still marked: %v", name, c)
+			}
+		}
+	}
+}
