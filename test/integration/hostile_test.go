@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -264,7 +265,11 @@ func manySubsets(ctx context.Context, w *world) {
 		g.Expect(u.Status.CurrentRevision).To(Equal(u.Status.UpdatedRevision))
 	})
 	// A child without replicas follows when the release is complete, which may be a moment later.
-	Expect(len(w.hubWrites("east", mark, ns))).To(BeNumerically("<=", 250), "at most one write for each child")
+	w.quiet(ctx, ns, "east")
+	writes := slices.DeleteFunc(w.hubWrites("east", mark, ns), func(line string) bool {
+		return strings.HasSuffix(line, ": 409") // judged on a version that the agent's report has overtaken: nothing was written
+	})
+	Expect(len(writes)).To(BeNumerically("<=", 250), "at most one write for each child")
 
 	By("deleting it")
 	began = time.Now()
