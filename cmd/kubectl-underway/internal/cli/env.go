@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -56,8 +57,17 @@ func New() *Env {
 		Connect: func(cfg *rest.Config) (client.WithWatch, error) {
 			return client.NewWithWatch(cfg, client.Options{Scheme: Scheme()})
 		},
-		Config: func(f *genericclioptions.ConfigFlags) (*rest.Config, error) { return f.ToRESTConfig() },
+		Config: configOf,
 	}
+}
+
+// configOf is the config that kubectl would use; where kubectl would try localhost, it is an error.
+func configOf(f *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	raw, err := f.ToRawKubeConfigLoader().RawConfig()
+	if err == nil && len(raw.Clusters) == 0 && len(raw.Contexts) == 0 && (f.APIServer == nil || *f.APIServer == "") && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return nil, errNoConfig
+	}
+	return f.ToRESTConfig()
 }
 
 // Scheme knows our kinds and Kubernetes' own.
@@ -92,6 +102,7 @@ func (e *Env) RESTConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, er
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = UserAgent + "/" + boot.Version()
 	cfg.QPS = -1
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patient{next: next, limit: requestLimit} })
 	cfg.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return cfg, nil
 }
