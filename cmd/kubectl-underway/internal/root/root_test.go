@@ -67,7 +67,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"two names":                 {[]string{"get", "ud", "a", "b"}, []string{"accepts at most 1 arg"}},
 		"freeze one thing":          {[]string{"freeze"}, []string{"--all is required"}},
 		"unfreeze one thing":        {[]string{"unfreeze"}, []string{"--all is required"}},
-		"confirm without a noun":    {[]string{"confirm"}, []string{"cluster NAME, hub or ud NAME"}},
+		"confirm without a noun":    {[]string{"confirm"}, []string{"cluster NAME, hub, ud NAME or KIND NAME"}},
 		"confirm what is not there": {[]string{"confirm", "cluster", "nobody"}, []string{"not found"}},
 		"join without a name":       {[]string{"join"}, []string{"accepts 1 arg", "join NAME --kubeconfig FILE"}},
 		"join without a kubeconfig": {[]string{"join", "eu-1"}, []string{"--kubeconfig is required", "MEMBER", "--hub-kubeconfig"}},
