@@ -118,7 +118,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	ledger := travel.NewLedger(live)
-	retired, err := retiredKinds(ctx, mgr.GetRESTMapper(), ledger, travels)
+	retired, err := retiredKinds(ctx, mgr.GetRESTMapper(), ledger, o.PropagateKinds, travels)
 	if err != nil {
 		return err
 	}

@@ -53,18 +53,16 @@ func travelKinds(ctx context.Context, mapper meta.RESTMapper, o Options) ([]rend
 	return out, nil
 }
 
-// retiredKinds are those that the hub was started with before and is not now: their objects carry its finalizer, and somebody
-// must take it off. The present ones are remembered before the first of their objects is held.
-func retiredKinds(ctx context.Context, mapper meta.RESTMapper, ledger *travel.Ledger, travels []render.Kind) ([]render.Kind, error) {
+// retiredKinds are those that the hub was started with before and is not asked for now: their objects carry its finalizer, and
+// somebody must take it off. One that is asked for and not served is not given up. The present ones are remembered before the
+// first of their objects is held.
+func retiredKinds(ctx context.Context, mapper meta.RESTMapper, ledger *travel.Ledger, asked []schema.GroupVersionKind, travels []render.Kind) ([]render.Kind, error) {
 	known, err := ledger.Kinds(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for kinds that travelled before: %w", err)
 	}
 	var out []render.Kind
-	for _, gvk := range known {
-		if slices.ContainsFunc(travels, func(k render.Kind) bool { return k.GVK.GroupKind() == gvk.GroupKind() }) {
-			continue
-		}
+	for _, gvk := range travel.GivenUp(known, asked) {
 		mapping, err := mapper.RESTMapping(gvk.GroupKind())
 		if meta.IsNoMatchError(err) {
 			continue // without its CRD there are no objects
@@ -79,7 +77,7 @@ func retiredKinds(ctx context.Context, mapper meta.RESTMapper, ledger *travel.Le
 	for _, k := range travels[len(content.ByLabel()):] {
 		present = append(present, k.GVK)
 	}
-	return out, ledger.AddKinds(ctx, present)
+	return out, wrap("remembering the kinds that travel", ledger.AddKinds(ctx, present))
 }
 
 // union is what members may be asked for.

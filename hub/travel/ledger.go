@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/underway-dev/underway/apis/apps/v1alpha1"
+	"github.com/underway-dev/underway/propagation/content"
 )
 
 const (
@@ -210,6 +211,16 @@ func forgetOldest(ctx context.Context, data map[string][]byte) {
 			"kind", e.Kind, "object", klog.KRef(e.Namespace, e.Name), "ended", e.At)
 		delete(data, endedPrefix+string(e.UID))
 	}
+}
+
+// GivenUp are the known kinds that nobody asks for any more, in whatever version; those that always travel are not among them.
+func GivenUp(known, asked []schema.GroupVersionKind) []schema.GroupVersionKind {
+	for _, k := range content.ByLabel() {
+		asked = append(slices.Clone(asked), k.GVK)
+	}
+	return slices.DeleteFunc(slices.Clone(known), func(k schema.GroupVersionKind) bool {
+		return slices.ContainsFunc(asked, func(a schema.GroupVersionKind) bool { return a.GroupKind() == k.GroupKind() })
+	})
 }
 
 func kindsIn(data map[string][]byte) []schema.GroupVersionKind {
