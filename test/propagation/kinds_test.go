@@ -120,11 +120,12 @@ func eachKind(t *testing.T, test func(t *testing.T, k render.Kind, ns, id string
 	}
 }
 
-// shown waits until the hub's cache has what the member has.
-func (h *hub) shown(t *testing.T, k render.Kind, live *unstructured.Unstructured) {
+// shown waits until the hub's cache has what the member has; controllers of the member may write on it meanwhile.
+func (h *hub) shown(t *testing.T, k render.Kind, api dynamic.ResourceInterface, namespace, name string) {
 	t.Helper()
 	eventually(t, "the cache shows it", func() (bool, string) {
-		obj, synced := h.members.Child("alpha", k.GVK, types.NamespacedName{Namespace: live.GetNamespace(), Name: live.GetName()})
+		live := mustGet(t, api, name)
+		obj, synced := h.members.Child("alpha", k.GVK, types.NamespacedName{Namespace: namespace, Name: name})
 		return synced && obj != nil && obj.GetResourceVersion() == live.GetResourceVersion(), ""
 	})
 }
@@ -269,7 +270,7 @@ func TestKindAdoptedOrphanedDeleted(t *testing.T) {
 			t.Errorf("adoption changed the pod template, which moves pods (-before +after):\n%s", diff)
 		}
 
-		h.shown(t, k, mustGet(t, api, i.Object.GetName()))
+		h.shown(t, k, api, ns, i.Object.GetName())
 		i.Want, i.Judged = changeset.WantOrphaned, made.GetUID()
 		i.Intent.Generation = 3
 		h.apply(t, i)
@@ -355,7 +356,7 @@ func TestB149(t *testing.T) {
 		if field(live, "spec", "fieldOfTomorrow") != nil {
 			t.Fatal("the API server knows the field of tomorrow")
 		}
-		h.shown(t, k, mustGet(t, asAdmin(t, k, ns), i.Object.GetName()))
+		h.shown(t, k, asAdmin(t, k, ns), ns, i.Object.GetName())
 		again := h.of(t, k, ns, p.by(out.UID))
 		h.box.Post(again)
 		eventually(t, "it is said", func() (bool, string) {
