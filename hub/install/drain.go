@@ -104,35 +104,17 @@ func (a *applier) waitEmpty(ctx context.Context, look func(context.Context) ([]s
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
 	}
-	var last []string
-	var problem error
-	var t talk
+	var w emptying
 	err := wait.PollUntilContextCancel(ctx, o.Every, true, func(ctx context.Context) (bool, error) {
-		rest, err := look(ctx)
-		if problem = err; problem != nil {
-			if lasted, due := t.due(a.opts.now()); due {
-				a.report(Waiting, "an answer", fmt.Sprintf("for %s: %v", lasted, problem))
-			}
-			return false, nil // a hub or a member that does not answer for a moment ends nothing
-		}
-		for _, line := range rest {
-			if !slices.Contains(last, line) {
-				a.report(Waiting, line, "")
-			}
-		}
-		last = rest
-		if lasted, due := t.due(a.opts.now()); due && len(rest) > 0 {
-			a.report(Waiting, fmt.Sprintf("still for %d of these", len(rest)), fmt.Sprintf("for %s; the last: %s", lasted, rest[len(rest)-1]))
-		}
-		return len(rest) == 0, nil
+		return w.look(a, func() ([]string, error) { return look(ctx) }), nil
 	})
 	if err == nil {
 		a.report(Checked, "member "+o.Name, "no UnitedDeployment has anything there")
 		return nil
 	}
-	what := strings.Join(last, "\n  ")
-	if problem != nil {
-		what = problem.Error()
+	what := strings.Join(w.last, "\n  ")
+	if w.problem != nil {
+		what = w.problem.Error()
 	}
 	why := "it was stopped"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -140,6 +122,37 @@ func (a *applier) waitEmpty(ctx context.Context, look func(context.Context) ([]s
 	}
 	return fmt.Errorf("%s and member %s is not empty:\n  %s\nit stays marked and the hub goes on: do this again to wait on, or use the member again with\n  %s",
 		why, o.Name, what, UseAgain(o.Name))
+}
+
+// emptying is what was seen at the last look, and why there was none.
+type emptying struct {
+	talk
+
+	last    []string
+	problem error
+}
+
+// look says what is new, and every now and then that it goes on; true when nothing is left. A hub or a member that does not answer
+// for a moment ends nothing.
+func (w *emptying) look(a *applier, read func() ([]string, error)) bool {
+	lasted, due := w.due(a.opts.now())
+	rest, err := read()
+	if w.problem = err; err != nil {
+		if due {
+			a.report(Waiting, "an answer", fmt.Sprintf("for %s: %v", lasted, err))
+		}
+		return false
+	}
+	for _, line := range rest {
+		if !slices.Contains(w.last, line) {
+			a.report(Waiting, line, "")
+		}
+	}
+	w.last = rest
+	if due && len(rest) > 0 {
+		a.report(Waiting, fmt.Sprintf("still for %d of these", len(rest)), fmt.Sprintf("for %s; the last: %s", lasted, rest[len(rest)-1]))
+	}
+	return len(rest) == 0
 }
 
 // UseAgain is the command that takes the mark of a drain back.
