@@ -46,7 +46,16 @@ func In(t *testing.T, c Cluster) Place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), ns) })
-	return Place{T: t, Cluster: c, NS: ns.Name}
+	p := Place{T: t, Cluster: c, NS: ns.Name}
+	// Pods are refused until Kubernetes has made the account that they run by, and an agent tries again ever more seldom.
+	p.Eventually(0, func() string {
+		account := &corev1.ServiceAccount{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "default"}, account); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return p
 }
 
 // Agent starts an agent on the cluster for the time of the test.
