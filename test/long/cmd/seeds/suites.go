@@ -45,6 +45,7 @@ func suites() []suite {
 		{pkg: "hub/united/plan", tests: "TestAdaptiveReleases", each: 100},
 		{pkg: "hub/united/plan", tests: "TestAdaptiveSelectedStories", each: 100},
 		{pkg: "hub/united/plan", tests: "TestTravelProperties", each: 20, rapid: true},
+		{pkg: "hub/united/plan", tests: "TestNothingThatIsStoredOrToldMakesAPanic", each: 20, rapid: true},
 		{pkg: "hub/travel/plan", tests: "TestStories", each: 1, rapid: true},
 		{pkg: "hub/check", tests: "TestEveryQuestionEnds", each: 1, rapid: true},
 		{pkg: "hub/cluster", tests: "TestClocksThatDisagreeRenewInTime", each: 1, rapid: true},
