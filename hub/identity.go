@@ -80,7 +80,7 @@ func (i *identity) lead(ctx context.Context) error {
 		return fmt.Errorf("reading Secret underway-hub-id: %w", err)
 	}
 	if clusters.HubID(types.UID(i.cluster), string(secret.Data[keyNonce])) != i.id {
-		return errors.New("Secret underway-hub-id has another nonce than when this process began: it must be started again")
+		return errors.New("the Secret underway-hub-id has another nonce than when this process began: it must be started again")
 	}
 	stored, err := termIn(secret)
 	if err != nil {

@@ -55,17 +55,17 @@ type stage struct {
 	retired  []render.Kind
 }
 
-func newStage(t testing.TB, objects ...client.Object) *stage {
-	t.Helper()
+func newStage(tb testing.TB, objects ...client.Object) *stage {
+	tb.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, appsv1alpha1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	s := &stage{
-		TB: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		TB: tb, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		clock: testingclock.NewFakeClock(time.Unix(1_800_000_000, 0)), places: map[string]*place{}, kinds: content.ByLabel(),
 	}
 	s.restart()

@@ -158,7 +158,7 @@ func statusObjects(obj *unstructured.Unstructured, r *Report) error {
 
 // pods is a number of pods, whatever a member calls one: sums over members must not turn negative.
 func pods(n int64) int32 {
-	return int32(min(max(n, 0), math.MaxInt32)) //nolint:gosec // just bounded
+	return int32(min(max(n, 0), math.MaxInt32))
 }
 
 // What is kept of the problems that a member tells, as its agent bounds them; words are cut to their use in a status by who

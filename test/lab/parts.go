@@ -43,6 +43,7 @@ func (c *Cluster) Parts() []Part {
 			return c.state.Nodes == 0
 		case Scheduler:
 			return c.state.Nodes == 0 && len(c.real) == 0
+		case Etcd, APIServer, ControllerManager:
 		}
 		return false
 	})

@@ -112,7 +112,7 @@ const (
 	// SecretHubID holds the nonce of the hub's id in SystemNamespace; backups leave it out.
 	SecretHubID = "underway-hub-id" //nolint:gosec // a name, not a credential
 	// SecretPropagation in SystemNamespace is what the hub remembers of objects that travel by label, beside their finalizers.
-	SecretPropagation = "underway-propagation" //nolint:gosec // a name, not a credential
+	SecretPropagation = "underway-propagation"
 	// ConfigMapFreeze in SystemNamespace stops every write to members while it exists.
 	ConfigMapFreeze = "underway-freeze"
 	// LeaseHubPrefix and the hub's id name the Lease a hub keeps in each member.

@@ -171,7 +171,7 @@ func (p *pass) boundUnheard() {
 	}
 	for _, a := range p.asides {
 		if a.unheard {
-			a.entry.DesiredReplicas = int32(min(int64(max(a.entry.DesiredReplicas, 0)), max(room, 0))) //nolint:gosec // not more than it was
+			a.entry.DesiredReplicas = int32(min(int64(max(a.entry.DesiredReplicas, 0)), max(room, 0)))
 			room -= int64(a.entry.DesiredReplicas)
 		}
 	}

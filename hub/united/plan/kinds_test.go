@@ -410,10 +410,9 @@ func TestKindsOfMembers(t *testing.T) {
 	t.Run("nothing is made where nobody reconciles", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, united("web", 4, "web:1", sub("a", "a", "")))
-		o := w.observe()
 		for _, nobody := range []bool{true, false} {
 			for range 3 {
-				o = w.observe()
+				o := w.observe()
 				if nobody {
 					o.Members["a"] = Member{Ready: true, Nobody: []string{"CloneSet.apps.kruise.io"}}
 				}

@@ -83,8 +83,10 @@ func TestClaimsOfAnUnknownTemplateAreAskedAbout(t *testing.T) {
 		"one, without claims":            {"cloneSet", "", false, 1, nil},
 		"one, with claims":               {"cloneSet", claims, false, 1, []string{"claims are deleted with the child of c"}},
 		"one, whose claims are kept":     {"advancedStatefulSet", claims, false, 1, nil},
-		"one whose policy deletes claims": {"statefulSet", strings.TrimSuffix(claims, "}") + `,"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}`, false, 1,
-			[]string{"claims are deleted with the child of c"}},
+		"one whose policy deletes claims": {
+			"statefulSet", strings.TrimSuffix(claims, "}") + `,"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}`, false, 1,
+			[]string{"claims are deleted with the child of c"},
+		},
 		"several, with claims":                 {"cloneSet", claims, false, 2, []string{"several subsets leave at once", "claims are deleted with the child of b, c"}},
 		"several, their templates not known":   {"cloneSet", "", true, 2, []string{"several subsets leave at once", "claims may be deleted with the child of b, c"}},
 		"several, and nothing is lost by them": {"cloneSet", "", false, 2, []string{"several subsets leave at once"}},
@@ -232,9 +234,9 @@ func TestAMemberThatInventsChildren(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, united("web", 6, "web:1", sub("a", "a", ""), sub("b", "b", "")))
 	w.run()
-	real := w.child("b")
+	known := w.child("b")
 	for i := range 3000 {
-		c := *real
+		c := *known
 		c.name, c.subset, c.uid, c.pods, c.replicas, c.ready = fmt.Sprintf("x%04d", i), fmt.Sprintf("x%04d", i), fmt.Sprintf("x-%d", i), nil, 0, 0
 		w.members["b"].children[c.key()] = &c
 	}
@@ -260,9 +262,9 @@ func TestManyUnknownChildrenWaitForAPerson(t *testing.T) {
 	}
 	w := newWorld(t, united("web", 31, "web:1", subsets...))
 	w.run()
-	real := w.child("s00")
+	known := w.child("s00")
 	for i := range 12 {
-		c := *real
+		c := *known
 		c.name, c.subset, c.uid = fmt.Sprintf("x%02d", i), fmt.Sprintf("x%02d", i), fmt.Sprintf("x-%d", i)
 		w.members["a"].children[c.key()] = &c
 	}

@@ -22,8 +22,10 @@ func TestAMemberThatLiesTakesNothingFromTheOthers(t *testing.T) {
 			for i, n := range says {
 				m := w.join([]string{"y", "z"}[i])
 				kind := render.CloneSet()
-				c := &cloneSet{name: render.ChildName("web", m.name), subset: m.name, uid: "u" + m.name, kind: kind, gen: 1, observed: 1,
-					label: w.child("a").label, replicas: n, intent: w.child("a").intent}
+				c := &cloneSet{
+					name: render.ChildName("web", m.name), subset: m.name, uid: "u" + m.name, kind: kind, gen: 1, observed: 1,
+					label: w.child("a").label, replicas: n, intent: w.child("a").intent,
+				}
 				m.children[c.key()] = c
 			}
 			for range 3 {

@@ -69,7 +69,8 @@ func TestWhoShouldExist(t *testing.T) {
 		},
 		"refused by its node: no hook": {
 			"{replicas: 2, lifecycle: {preDelete: {labelsHandler: {guard: \"on\"}}}}",
-			[]inplace.Pod{pod(0, "r1"), pod(1, "r1", labelled("guard", "on"), refused, func(p *inplace.Pod) { p.Created = at().Add(-time.Hour) })}, want{deletes: "1"},
+			[]inplace.Pod{pod(0, "r1"), pod(1, "r1", labelled("guard", "on"), refused, func(p *inplace.Pod) { p.Created = at().Add(-time.Hour) })},
+			want{deletes: "1"},
 		},
 		"evicted: its hook has let it go": {
 			"{replicas: 3, lifecycle: {preDelete: {labelsHandler: {guard: \"on\"}}}}", []inplace.Pod{pod(0, "r1"), pod(1, "r1", in("PreparingDelete"), evicted)}, want{deletes: "1"},

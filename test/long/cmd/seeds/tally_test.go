@@ -105,7 +105,8 @@ func TestJudge(t *testing.T) {
 		"a seed":              {suite{pkg: "a", tests: "T"}, "--- FAIL: T\n  x_test.go:3: seed 12: it grew", errors.New("1"), true, "UNDERWAY_SEED=12 go test ./a -run '^(T)$'"},
 		"a panic":             {suite{pkg: "a", tests: "T"}, "panic: nil", errors.New("2"), true, "UNDERWAY_FROM=10 UNDERWAY_SEEDS=10 go test ./a -run '^(T)$'"},
 		"rapid": {
-			suite{pkg: "a", tests: "T", rapid: true}, `specify -run="T" -rapid.seed=99`, errors.New("1"), true,
+			suite{pkg: "a", tests: "T", rapid: true},
+			`specify -run="T" -rapid.seed=99`, errors.New("1"), true,
 			"go test ./a -run '^(T)$' -rapid.seed=99",
 		},
 	} {
