@@ -2,6 +2,7 @@ package changeset_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -248,6 +249,12 @@ func TestDecide(t *testing.T) {
 		"our hub's object with an intent that cannot be read": {func(g *given) {
 			set(g.live, "what", "metadata", "annotations", appsv1alpha1.AnnotationIntent)
 		}, changeset.OpConflict, changeset.ReasonIntentUnreadable, ""},
+		"the furthest term that a hub can have reached": {func(g *given) {
+			set(g.live, strconv.FormatInt(1+render.MaxLead, 10)+"/owner/1/1", "metadata", "annotations", appsv1alpha1.AnnotationIntent)
+		}, changeset.OpHubBehind, changeset.ReasonNewerIntent, ""},
+		"a term that no hub can have reached": {func(g *given) {
+			set(g.live, strconv.FormatInt(2+render.MaxLead, 10)+"/owner/1/1", "metadata", "annotations", appsv1alpha1.AnnotationIntent)
+		}, changeset.OpConflict, changeset.ReasonIntentUnreadable, "is of no hub"},
 		"our object, marked as managed elsewhere": {func(g *given) {
 			set(g.live, "false", "metadata", "annotations", appsv1alpha1.AnnotationPropagate)
 			g.in.Adopt = appsv1alpha1.AdoptAny

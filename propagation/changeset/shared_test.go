@@ -243,3 +243,18 @@ func TestB039(t *testing.T) {
 		}
 	}
 }
+
+// TestASharedTermThatNoHubHas: what somebody wrote on a member stops no hub; the copy is put right.
+func TestASharedTermThatNoHubHas(t *testing.T) {
+	t.Parallel()
+	for lead, stops := range map[int64]bool{0: false, 1: true, render.MaxLead: true, render.MaxLead + 1: false, render.MaxIntent - 1: false} {
+		live := lives(changeset.DecideShared(sharing(settings("1"), nil, 3, "x")).Object)
+		annotations := live.GetAnnotations()
+		annotations[appsv1alpha1.AnnotationIntent] = render.Intent{Term: 1 + lead, OwnerUID: "source", Generation: 3}.String()
+		live.SetAnnotations(annotations)
+		got := changeset.DecideShared(sharing(settings("2"), live, 4, "x"))
+		if want := changeset.OpApply; (got.Op == changeset.OpHubBehind) != stops || !stops && got.Op != want {
+			t.Errorf("a lead of %d: %s, %s", lead, got.Op, got.Reason)
+		}
+	}
+}
