@@ -16,9 +16,12 @@ GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 GINKGO := $(BIN)/ginkgo-$(GINKGO_VERSION)
 # One line a package, and at the end what failed and what was skipped, counted and with its reason. go vet is lint's.
 GOTEST := $(GOTESTSUM) --format pkgname -- -vet=off
+# On real clusters a test that failed is tried once more, alone, unless more than three did. It is shown among the failed all
+# the same, and named at the end: what passes the second time only is a fault to be mended, in the product or in the test.
+LABTEST := $(GOTESTSUM) --format pkgname --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 # The suite of releases mostly waits: its specs share a fleet and run in three processes. A dot for each that passed, all of
 # one that failed, and the reason of one that was skipped; out/integration.json has the times.
-INTEGRATION := $(GINKGO) run --tags lab --vet off --procs 3 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
+INTEGRATION := $(GINKGO) run --tags lab --vet off --procs 3 --flake-attempts 2 --timeout 35m --no-color --output-dir $(CURDIR)/out --json-report integration.json
 # Suites that mostly wait, so that two of them fit on two processors (three starve each other); the longest first. The others
 # need both to themselves.
 SUITES_AT_ONCE := ./test/hub ./test/lab/... ./test/plugin ./test/member ./test/propagation ./test/rbac ./test/crd
@@ -65,9 +68,11 @@ test-unit: $(GOTESTSUM) ## Tests without a cluster, under 3 minutes.
 test-lab: $(GOTESTSUM) $(GINKGO) ## Tests on real control planes and real kubelets, one fleet per suite.
 	go run ./test/lab/cmd/lab build
 	@mkdir -p out; go build -ldflags='-s -w' -o $(PRODUCT)/ ./cmd/...; export UNDERWAY_PRODUCT=$(PRODUCT); rc=0; \
+	rm -f out/flaky-*.txt; \
 	$(INTEGRATION) ./test/integration || rc=1; \
-	$(GOTEST) -tags lab -count 1 -p 2 -timeout 40m $(SUITES_AT_ONCE) || rc=1; \
-	$(GOTEST) -tags lab -count 1 -p 1 -timeout 40m $$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab ./test/integration $(SUITES_AT_ONCE))") || rc=1; \
+	$(LABTEST) --rerun-fails-report=out/flaky-1.txt --packages="$(SUITES_AT_ONCE)" -- -vet=off -tags lab -count 1 -p 2 -timeout 40m || rc=1; \
+	$(LABTEST) --rerun-fails-report=out/flaky-2.txt --packages="$$(go list -tags lab ./test/... | grep -vxF "$$(go list -tags lab ./test/integration $(SUITES_AT_ONCE))" | paste -sd' ')" -- -vet=off -tags lab -count 1 -p 1 -timeout 40m || rc=1; \
+	if [ -s out/flaky-1.txt ] || [ -s out/flaky-2.txt ]; then echo '=== FLAKY: tried twice, to be mended'; cat out/flaky-*.txt; fi; \
 	exit $$rc
 
 .PHONY: test-node
