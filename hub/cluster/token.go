@@ -133,11 +133,12 @@ const setBack = "its Secret was set back to an older token (does another tool wr
 // settled is how long the Secret that is read may be the one from before the hub's own write.
 const settled = 10 * time.Second
 
-// replaced notes that somebody else has written the credential. Another one has another count; an older one throws away what was
-// renewed, and is renewed later and later: who writes it again each time must not make the hub ask and write at that pace.
+// replaced notes that somebody else has written the credential. Another one has another count; an older one throws away what this
+// process has renewed, and is renewed later and later: who writes it again each time must not make the hub ask and write at that
+// pace. Where nothing was renewed an older one is what somebody wants, and may end soon.
 func (s *tokenState) replaced(older bool, now time.Time) {
 	switch {
-	case !older:
+	case !older, s.renewed.IsZero():
 		s.attempts = attempts{running: s.running}
 	case now.Sub(s.renewed) >= settled:
 		s.thrown++
