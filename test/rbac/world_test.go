@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -74,9 +75,28 @@ func begin(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
+	w.playAgent()
 	w.run("underway-hub", fleet.Hub())
 	w.run("underway-member", fleet.Member(east))
 	return w
+}
+
+// playAgent keeps the Lease of an agent in the hub's own cluster: the hub makes nothing of a kind that nobody reconciles there.
+func (w *world) playAgent() {
+	w.Helper()
+	now := metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: appsv1alpha1.SystemNamespace, Name: "underway-member"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("played"), RenewTime: &now},
+	}
+	if err := w.hub.Create(w.Context(), lease); err != nil {
+		w.Fatal(err)
+	}
+	go wait.UntilWithContext(w.Context(), func(ctx context.Context) {
+		now := metav1.NowMicro()
+		lease.Spec.RenewTime = &now
+		_ = w.hub.Update(ctx, lease) // the next one comes in time
+	}, 10*time.Second)
 }
 
 func clientOf(t *testing.T, c *lab.Cluster) client.Client {
