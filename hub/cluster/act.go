@@ -54,11 +54,9 @@ func (r *Reconciler) act(ctx context.Context, seen observation, d *decision) err
 // resume lets writes go on after a person accepted a stop. HubBehind raises the term above everything seen, so that no
 // intent on any member is newer than this hub's.
 func (r *Reconciler) resume(ctx context.Context, confirmed outbox.StopReason) error {
-	var left []outbox.StopReason
 	seen := r.Fleet.MaxTerm()
 	for _, stop := range r.Outbox.Stopped() {
 		if stop.Condition != confirmed.Condition {
-			left = append(left, stop)
 			continue
 		}
 		if i, err := render.ParseIntent(stop.Seen); err == nil {
@@ -74,10 +72,7 @@ func (r *Reconciler) resume(ctx context.Context, confirmed outbox.StopReason) er
 		r.Fleet.ClearTwoHubs()
 	}
 	klog.FromContext(ctx).Info("A person confirmed this hub; writes go on", "condition", confirmed.Condition, "seen", confirmed.Seen)
-	r.Outbox.Resume()
-	for _, stop := range left {
-		r.Outbox.Stop(stop)
-	}
+	r.Outbox.Resume(confirmed.Condition)
 	return nil
 }
 

@@ -51,7 +51,7 @@ type Fleet interface {
 type Outbox interface {
 	Stop(reason outbox.StopReason)
 	Stopped() []outbox.StopReason
-	Resume()
+	Resume(condition string)
 	WithdrawMember(member string)
 }
 

@@ -100,7 +100,7 @@ type fakeOutbox struct{}
 
 func (fakeOutbox) Stop(outbox.StopReason)       {}
 func (fakeOutbox) Stopped() []outbox.StopReason { return nil }
-func (fakeOutbox) Resume()                      {}
+func (fakeOutbox) Resume(string)                {}
 func (fakeOutbox) WithdrawMember(string)        {}
 
 // world is one hub with one member whose token is the one given.

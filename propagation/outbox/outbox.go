@@ -293,10 +293,11 @@ func (o *Outbox) Stopped() []StopReason {
 	return slices.Clone(o.stops)
 }
 
-// Resume lets writes go on, after a person confirmed.
-func (o *Outbox) Resume() {
+// Resume drops the reasons of one condition, after a person confirmed it. Writes go on when no other is left; there is no moment
+// in which another one does not hold.
+func (o *Outbox) Resume(condition string) {
 	o.mu.Lock()
-	o.stops = nil
+	o.stops = slices.DeleteFunc(slices.Clone(o.stops), func(r StopReason) bool { return r.Condition == condition })
 	o.enqueue(func(_ Key, e *entry) bool { return e.outcome.State == StateStopped })
 	told := o.onStop
 	o.mu.Unlock()

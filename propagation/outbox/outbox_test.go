@@ -233,7 +233,7 @@ func TestNewerIntentOnTheMember(t *testing.T) {
 			confirmed.Intent.Term = 2
 			confirmed.Object = item("m1", "a", "v1", confirmed.Intent).Object
 			w.with(func() { w.current[owner()] = confirmed.Intent }) // or the old plan, looked at again before the new one is posted, stops all anew
-			o.Resume()
+			o.Resume(outbox.StopHubBehind)
 			o.Post(confirmed)
 			until(t, "writes go on", func() bool { return image(w.live("m1", "a")) == "v1" && image(w.live("m2", "b")) == "v1" })
 		})
@@ -251,6 +251,13 @@ func TestTwoHubsStopEveryWrite(t *testing.T) {
 	<-told
 	i := item("m2", "a", "v1", intent(1, 0))
 	o.Post(i)
+	eventually(t, o, i, outbox.StateStopped)
+	// A person confirms something else: this one still holds.
+	o.Stop(outbox.StopReason{Condition: outbox.StopHubBehind, Member: "m1"})
+	o.Resume(outbox.StopHubBehind)
+	if diff := cmp.Diff([]outbox.StopReason{{Condition: outbox.StopTwoHubs, Member: "m1", Seen: "clone"}}, o.Stopped()); diff != "" {
+		t.Error(diff)
+	}
 	eventually(t, o, i, outbox.StateStopped)
 	if len(w.writes()) != 0 {
 		t.Fatalf("written with two hubs: %v", w.writes())

@@ -102,7 +102,7 @@ func TestAClonedHubStopsBoth(t *testing.T) {
 	}
 	b.stop()
 	a.members.ClearTwoHubs()
-	a.box.Resume()
+	a.box.Resume(outbox.StopTwoHubs)
 	a.done(t, a.item(t, "beta", ns, some("web:2", 2)))
 	time.Sleep(3 * time.Second)
 	if v, _ := a.members.View("beta"); v.TwoHubs || len(a.box.Stopped()) != 0 {
