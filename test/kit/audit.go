@@ -66,6 +66,11 @@ func (p Place) Requests(since lab.Mark, resources ...string) (writes map[string]
 	if err != nil {
 		p.Fatal(err)
 	}
+	return Tally(events)
+}
+
+// Tally counts requests: accepted writes by verb and resource, writes that met a conflict, and reads.
+func Tally(events []lab.AuditEvent) (writes map[string]int, conflicts, reads int) {
 	writes = map[string]int{}
 	for _, e := range events {
 		switch {

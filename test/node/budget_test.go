@@ -19,18 +19,7 @@ func (p place) requests(since lab.Mark) (writes map[string]int, conflicts, reads
 	if err != nil {
 		p.Fatal(err)
 	}
-	writes = map[string]int{}
-	for _, e := range events {
-		switch {
-		case !e.Write():
-			reads++
-		case e.ResponseStatus.Code == 409:
-			conflicts++
-		default:
-			writes[e.Verb+" "+e.Resource()]++
-		}
-	}
-	return writes, conflicts, reads
+	return kit.Tally(events)
 }
 
 // auditMark is the present end of the audit log.
